@@ -5,7 +5,7 @@ use std::fmt;
 use crate::BenchResult;
 use crate::client::{Client, ClientKind};
 use crate::measure::{self, Sample};
-use crate::upstream::{UpstreamTransport, ResponseSize, Upstream};
+use crate::upstream::{ResponseSize, Upstream, UpstreamTransport};
 
 /// Number of rounds. The clients alternate, so that other load on the machine affects all of them.
 const ROUNDS: usize = 7;
@@ -27,11 +27,17 @@ pub struct CaseResult {
 
 impl Case {
     pub fn all() -> impl Iterator<Item = Case> {
-        [UpstreamTransport::Stdio, UpstreamTransport::Http, UpstreamTransport::Events].into_iter().flat_map(|transport| {
-            [ResponseSize::Small, ResponseSize::Large].into_iter().flat_map(move |size| {
-                [1, 16, 64].into_iter().map(move |in_flight| Case { transport, size, in_flight })
+        [UpstreamTransport::Stdio, UpstreamTransport::Http, UpstreamTransport::Events]
+            .into_iter()
+            .flat_map(|transport| {
+                [ResponseSize::Small, ResponseSize::Large].into_iter().flat_map(move |size| {
+                    [1, 16, 64].into_iter().map(move |in_flight| Case {
+                        transport,
+                        size,
+                        in_flight,
+                    })
+                })
             })
-        })
     }
 
     pub fn matches(&self, words: &[String]) -> bool {
@@ -43,7 +49,9 @@ impl Case {
         let upstream = Upstream::start(self.transport)?;
         let which: &[ClientKind] = match self.transport {
             UpstreamTransport::Stdio => &[ClientKind::Ours, ClientKind::Rmcp],
-            UpstreamTransport::Http | UpstreamTransport::Events => &[ClientKind::Ours, ClientKind::Rmcp, ClientKind::Floor],
+            UpstreamTransport::Http | UpstreamTransport::Events => {
+                &[ClientKind::Ours, ClientKind::Rmcp, ClientKind::Floor]
+            }
         };
         let mut clients = Vec::new();
         for which in which {

@@ -12,14 +12,16 @@ use rmcp::{RoleClient, ServiceExt};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::process::Command;
-use toolcrib_upstream::conn::peer::{CallOptions, RefuseRequests, CallTimeouts, Peer, PeerSettings};
+use toolcrib_config::model::choice::{AllowList, InheritedEnv};
+use toolcrib_config::model::transport::{
+    DisplayValue, FramingMode, ProcessEnv, Remote, Stdio, StreamableHttp, Transport, UrlPolicy,
+};
+use toolcrib_upstream::conn::peer::{
+    CallOptions, CallTimeouts, Peer, PeerSettings, RefuseRequests,
+};
 use toolcrib_upstream::process::{GracePeriods, Instance};
 use toolcrib_upstream::signals::SecretMask;
 use toolcrib_upstream::transport::{Credentials, OpenContext, Permissions, Tls, open};
-use toolcrib_config::model::choice::{AllowList, InheritedEnv};
-use toolcrib_config::model::transport::{
-    ProcessEnv, FramingMode, DisplayValue, Remote, Stdio, StreamableHttp, Transport, UrlPolicy,
-};
 use toolcrib_wire::{MessageLimits, ObjectWriter, RawJson, Version};
 
 use crate::BenchResult;
@@ -77,9 +79,11 @@ impl Client {
                 peer: service.peer().clone(),
                 arguments: arguments.as_object().cloned().unwrap_or_default(),
             },
-            Self::Floor { http, url } => {
-                ToolCaller::Floor { http: http.clone(), url: url.clone(), arguments: to_raw_json(&arguments) }
-            }
+            Self::Floor { http, url } => ToolCaller::Floor {
+                http: http.clone(),
+                url: url.clone(),
+                arguments: to_raw_json(&arguments),
+            },
         }
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::BenchResult;
 use crate::client::ClientHost;
-use crate::upstream::{UpstreamTransport, Upstream};
+use crate::upstream::{Upstream, UpstreamTransport};
 
 const SESSIONS: usize = 200;
 

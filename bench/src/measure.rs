@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::task::JoinSet;
 
 use crate::BenchResult;
-use crate::client::{ToolCaller, Client};
+use crate::client::{Client, ToolCaller};
 use crate::upstream::ResponseSize;
 
 #[derive(Clone, Copy)]

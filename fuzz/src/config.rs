@@ -2,7 +2,9 @@
 
 use serde_json::json;
 use toolcrib_config::model::setting::SecretVisibility;
-use toolcrib_config::{Config, Dialect, MemoryLookup, ConfigFile, Problem, ServerSpec, Workspace, compile};
+use toolcrib_config::{
+    Config, ConfigFile, Dialect, MemoryLookup, Problem, ServerSpec, Workspace, compile,
+};
 
 /// Compiles `text` as one file and checks every problem and server of the result.
 pub fn check(dialect: Dialect, text: &[u8]) {

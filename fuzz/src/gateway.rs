@@ -39,23 +39,33 @@ struct GatewayFixture {
 
 impl GatewayFixture {
     fn new() -> Self {
-        let runtime = Builder::new_current_thread().enable_all().build().expect("cannot build the runtime");
+        let runtime =
+            Builder::new_current_thread().enable_all().build().expect("cannot build the runtime");
         let folder = tempfile::tempdir().expect("cannot create a folder");
         let (root, state) = (folder.path().join("root"), folder.path().join("state"));
         std::fs::create_dir(&root).expect("cannot create the root folder");
         let file = json!({"version": 1, "servers": {}, "gateway": {"limits": {"sessions": 0, "idle": "10s"}}});
-        std::fs::write(root.join("toolcrib.yaml"), file.to_string()).expect("cannot write the configuration");
+        std::fs::write(root.join("toolcrib.yaml"), file.to_string())
+            .expect("cannot write the configuration");
         let mut server_task = JoinSet::new();
         let address = runtime.block_on(async {
             let host = Host::builder(root, state).start().await.expect("cannot start the host");
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("cannot listen");
             let address = listener.local_addr().expect("the listener has no address");
             let front = Front::new(host, Identity::default());
-            server_task.spawn(async move { front.serve(listener, &WorkerThreads::default()).await });
+            server_task
+                .spawn(async move { front.serve(listener, &WorkerThreads::default()).await });
             address
         });
         let session = runtime.block_on(open_session(address));
-        GatewayFixture { runtime, address, session, input_count: 0, _folder: folder, _server_task: server_task }
+        GatewayFixture {
+            runtime,
+            address,
+            session,
+            input_count: 0,
+            _folder: folder,
+            _server_task: server_task,
+        }
     }
 
     fn check(&mut self, bytes: &[u8]) {
@@ -63,7 +73,8 @@ impl GatewayFixture {
         if self.input_count.is_multiple_of(INPUTS_PER_SESSION) {
             self.session = self.runtime.block_on(open_session(self.address));
         }
-        let checked = self.runtime.block_on(gateway_input::send_input(self.address, &self.session, bytes));
+        let checked =
+            self.runtime.block_on(gateway_input::send_input(self.address, &self.session, bytes));
         if let Err(failure) = checked {
             panic!("{failure}");
         }

@@ -28,9 +28,15 @@ pub enum UpstreamTarget<'a> {
 }
 
 impl GatewayKind {
-    pub const OVER_HTTP: [GatewayKind; 4] = [GatewayKind::Direct, GatewayKind::Nginx, GatewayKind::Toolcrib, GatewayKind::FastMcp];
-    pub const OVER_STDIO: [GatewayKind; 5] =
-        [GatewayKind::Toolcrib, GatewayKind::NpmProxy, GatewayKind::Supergateway, GatewayKind::PypiProxy, GatewayKind::FastMcp];
+    pub const OVER_HTTP: [GatewayKind; 4] =
+        [GatewayKind::Direct, GatewayKind::Nginx, GatewayKind::Toolcrib, GatewayKind::FastMcp];
+    pub const OVER_STDIO: [GatewayKind; 5] = [
+        GatewayKind::Toolcrib,
+        GatewayKind::NpmProxy,
+        GatewayKind::Supergateway,
+        GatewayKind::PypiProxy,
+        GatewayKind::FastMcp,
+    ];
 
     /// Returns an error text if the gateway is not installed.
     pub fn missing_program(self) -> Option<String> {
@@ -55,15 +61,15 @@ impl GatewayKind {
         }
     }
 
-    pub fn start(self, behind: UpstreamTarget<'_>) -> BenchResult<Gateway> {
+    pub fn start(self, upstream: UpstreamTarget<'_>) -> BenchResult<Gateway> {
         let port = free_port()?;
         let own = std::env::current_exe()?.to_string_lossy().into_owned();
         let stdio = format!("{own} upstream stdio");
-        match (self, behind) {
+        match (self, upstream) {
             (GatewayKind::Direct, UpstreamTarget::Http(url)) => Gateway::direct(url),
             (GatewayKind::Nginx, UpstreamTarget::Http(url)) => start_nginx(url, port),
-            (GatewayKind::Toolcrib, behind) => {
-                let entry = match behind {
+            (GatewayKind::Toolcrib, upstream) => {
+                let entry = match upstream {
                     UpstreamTarget::Http(url) => format!("url: {url}"),
                     UpstreamTarget::Stdio => format!(
                         "command: {own}\n    args: [upstream, stdio]\n    session: {{ scope: shared }}"
@@ -90,8 +96,10 @@ impl GatewayKind {
                 command.args(["--port", &port.to_string(), "--", &own, "upstream", "stdio"]);
                 Gateway::start(&mut command, port, "/mcp", None)
             }
-            (GatewayKind::FastMcp, behind) => start_fastmcp(behind, &own, port),
-            (GatewayKind::Direct | GatewayKind::Nginx, UpstreamTarget::Stdio) => Err(format!("{self} does not support stdio upstreams").into()),
+            (GatewayKind::FastMcp, upstream) => start_fastmcp(upstream, &own, port),
+            (GatewayKind::Direct | GatewayKind::Nginx, UpstreamTarget::Stdio) => {
+                Err(format!("{self} does not support stdio upstreams").into())
+            }
         }
     }
 }
@@ -102,8 +110,10 @@ fn peers_folder() -> PathBuf {
 
 fn node_program(program: &str) -> Command {
     let mut command = Command::new("node");
-    command
-        .arg(fs::canonicalize(peers_folder().join("node_modules/.bin").join(program)).unwrap_or_default());
+    command.arg(
+        fs::canonicalize(peers_folder().join("node_modules/.bin").join(program))
+            .unwrap_or_default(),
+    );
     command
 }
 
@@ -127,9 +137,9 @@ fn start_nginx(url: &str, port: u16) -> BenchResult<Gateway> {
     Gateway::start(&mut command, port, "/mcp", Some(folder))
 }
 
-fn start_fastmcp(behind: UpstreamTarget<'_>, own: &str, port: u16) -> BenchResult<Gateway> {
+fn start_fastmcp(upstream: UpstreamTarget<'_>, own: &str, port: u16) -> BenchResult<Gateway> {
     let folder = tempfile::tempdir()?;
-    let target = match behind {
+    let target = match upstream {
         UpstreamTarget::Http(url) => format!("{url:?}"),
         UpstreamTarget::Stdio => format!("StdioTransport({own:?}, ['upstream', 'stdio'])"),
     };

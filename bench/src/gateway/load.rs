@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::cpu_affinity::{CorePlacement, PinTarget};
-use super::process::{self, Gateway};
 use super::http_client::{Connection, initialize};
+use super::process::{self, Gateway};
 use crate::BenchResult;
 use crate::upstream::ResponseSize;
 
@@ -47,7 +47,8 @@ pub fn run(
                 threads.spawn(move || run_caller(address, path, session, call, ids, size))
             })
             .collect();
-        let joined = callers.into_iter().map(|caller| caller.join().map_err(|_| "a caller thread panicked"));
+        let joined =
+            callers.into_iter().map(|caller| caller.join().map_err(|_| "a caller thread panicked"));
         let mut all = Vec::with_capacity(calls);
         for latencies in joined {
             all.extend(latencies??);

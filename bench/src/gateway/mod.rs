@@ -1,21 +1,21 @@
 //! Compares the gateway with a plain reverse proxy and other gateways: latency, throughput and resource use.
 
 mod cpu_affinity;
-mod load;
-mod process;
 mod gateway_kind;
 mod http_client;
+mod load;
+mod process;
 
 use std::time::{Duration, Instant};
 
 use cpu_affinity::{CorePlacement, PinTarget};
+use gateway_kind::{GatewayKind, UpstreamTarget};
+use http_client::{Connection, initialize};
 use load::LoadResult;
 use process::{Gateway, contains, start_toolcrib};
-use gateway_kind::{UpstreamTarget, GatewayKind};
-use http_client::{Connection, initialize};
 
 use crate::BenchResult;
-use crate::upstream::{UpstreamTransport, ResponseSize, Upstream};
+use crate::upstream::{ResponseSize, Upstream, UpstreamTransport};
 
 /// Number of rounds. Comparisons use the median round, other measurements the best.
 const ROUNDS: usize = 5;
@@ -25,18 +25,19 @@ const SESSIONS: u32 = 500;
 
 pub fn report(words: &[String]) -> BenchResult {
     let parts = ["http", "stdio", "start", "memory", "list"];
-    let is_whole = !words.iter().any(|it| parts.contains(&it.as_str()));
-    let wants = |word: &str| is_whole || words.iter().any(|it| it == word);
+    let all_parts = !words.iter().any(|it| parts.contains(&it.as_str()));
+    let is_selected = |word: &str| all_parts || words.iter().any(|it| it == word);
     // Any other word selects gateways; without one all are measured.
-    let ways = |all: &[GatewayKind]| -> Vec<GatewayKind> {
-        let named = |way: &&GatewayKind| words.iter().any(|it| way.to_string().starts_with(it.as_str()));
-        let some: Vec<GatewayKind> = all.iter().filter(named).copied().collect();
-        if some.is_empty() { all.to_vec() } else { some }
+    let select_gateways = |all: &[GatewayKind]| -> Vec<GatewayKind> {
+        let is_named =
+            |kind: &&GatewayKind| words.iter().any(|it| kind.to_string().starts_with(it.as_str()));
+        let selected: Vec<GatewayKind> = all.iter().filter(is_named).copied().collect();
+        if selected.is_empty() { all.to_vec() } else { selected }
     };
     // A number selects loads by their calls in flight.
     let numbers: Vec<usize> = words.iter().filter_map(|it| it.parse().ok()).collect();
     let is_wanted = |in_flight: usize| numbers.is_empty() || numbers.contains(&in_flight);
-    if wants("http") {
+    if is_selected("http") {
         let upstream = Upstream::start(UpstreamTransport::Http)?;
         let Upstream::Address { url, server } = &upstream else { return Err("no address".into()) };
         let loads = [
@@ -51,23 +52,38 @@ pub fn report(words: &[String]) -> BenchResult {
             // Pinned before the first connection, because the server has a thread for each connection.
             let _affinity = placement.pin(PinTarget::Server(server.pid()))?;
             let load = LoadSpec { size, in_flight, calls, placement };
-            print_load_table("HTTP", load, &ways(&GatewayKind::OVER_HTTP), UpstreamTarget::Http(url))?;
+            print_load_table(
+                "HTTP",
+                load,
+                &select_gateways(&GatewayKind::OVER_HTTP),
+                UpstreamTarget::Http(url),
+            )?;
         }
     }
-    if wants("stdio") {
+    if is_selected("stdio") {
         let loads = [(1, 1_000), (16, 6_400), (64, 12_800)];
         for (in_flight, calls) in loads.into_iter().filter(|it| is_wanted(it.0)) {
-            let load = LoadSpec { size: ResponseSize::Small, in_flight, calls, placement: CorePlacement::Unpinned };
-            print_load_table("stdio", load, &ways(&GatewayKind::OVER_STDIO), UpstreamTarget::Stdio)?;
+            let load = LoadSpec {
+                size: ResponseSize::Small,
+                in_flight,
+                calls,
+                placement: CorePlacement::Unpinned,
+            };
+            print_load_table(
+                "stdio",
+                load,
+                &select_gateways(&GatewayKind::OVER_STDIO),
+                UpstreamTarget::Stdio,
+            )?;
         }
     }
-    if wants("start") {
+    if is_selected("start") {
         measure_start()?;
     }
-    if wants("memory") {
+    if is_selected("memory") {
         measure_memory()?;
     }
-    if wants("list") {
+    if is_selected("list") {
         measure_lists()?;
     }
     Ok(())
@@ -82,24 +98,39 @@ struct LoadSpec {
     placement: CorePlacement,
 }
 
-fn print_load_table(name: &str, load: LoadSpec, ways: &[GatewayKind], behind: UpstreamTarget<'_>) -> BenchResult {
-    let apart = match load.placement {
+fn print_load_table(
+    name: &str,
+    load: LoadSpec,
+    gateways: &[GatewayKind],
+    upstream: UpstreamTarget<'_>,
+) -> BenchResult {
+    let placement_note = match load.placement {
         CorePlacement::Unpinned => "",
         CorePlacement::SeparateCores => ", client and server on separate cores",
     };
-    println!("\n### {name} upstream, {}, {} in flight{apart}\n", load.size.tool(), load.in_flight);
-    println!("| gateway | calls/s | relative to the first | p50 | CPU per call |\n|---|---|---|---|---|");
+    println!(
+        "\n### {name} upstream, {}, {} in flight{placement_note}\n",
+        load.size.tool(),
+        load.in_flight
+    );
+    println!(
+        "| gateway | calls/s | relative to the first | p50 | CPU per call |\n|---|---|---|---|---|"
+    );
     let before = process::read_cpu_times();
-    let mut racers: Vec<GatewayRun> = ways.iter().map(|way| GatewayRun::start(*way, behind)).collect();
+    let mut runs: Vec<GatewayRun> =
+        gateways.iter().map(|kind| GatewayRun::start(*kind, upstream)).collect();
     for round in 0..=ROUNDS {
-        for racer in &mut racers {
-            racer.run(load, round == 0);
+        for run in &mut runs {
+            run.run(load, round == 0);
         }
     }
-    let [first, ..] = racers.as_slice() else { return Ok(()) };
-    racers.iter().for_each(|racer| racer.print(first));
+    let [first, ..] = runs.as_slice() else { return Ok(()) };
+    runs.iter().for_each(|run| run.print(first));
     if let Some((before, after)) = before.zip(process::read_cpu_times()) {
-        println!("\nOther virtual machines used {:.1} % of the CPU time.", after.stolen_since(before) * 100.0);
+        println!(
+            "\nOther virtual machines used {:.1} % of the CPU time.",
+            after.stolen_since(before) * 100.0
+        );
     }
     Ok(())
 }
@@ -107,27 +138,28 @@ fn print_load_table(name: &str, load: LoadSpec, ways: &[GatewayKind], behind: Up
 /// One gateway and its result of each round. Every round measures all gateways, so that a temporarily slow
 /// machine affects all of them.
 struct GatewayRun {
-    way: GatewayKind,
+    kind: GatewayKind,
     gateway: Result<Gateway, String>,
     loads: Vec<LoadResult>,
 }
 
 impl GatewayRun {
-    fn start(way: GatewayKind, behind: UpstreamTarget<'_>) -> Self {
-        let gateway = match way.missing_program() {
+    fn start(kind: GatewayKind, upstream: UpstreamTarget<'_>) -> Self {
+        let gateway = match kind.missing_program() {
             Some(missing) => Err(missing),
-            None => way.start(behind).map_err(|error| format!("failed: {error}")),
+            None => kind.start(upstream).map_err(|error| format!("failed: {error}")),
         };
-        GatewayRun { way, gateway, loads: Vec::new() }
+        GatewayRun { kind, gateway, loads: Vec::new() }
     }
 
     /// The first round only warms up.
-    fn run(&mut self, wanted: LoadSpec, is_first: bool) {
+    fn run(&mut self, spec: LoadSpec, is_first: bool) {
         let Ok(gateway) = &self.gateway else { return };
         // Much slower gateways need fewer calls.
-        let is_slow = !matches!(self.way, GatewayKind::Direct | GatewayKind::Nginx | GatewayKind::Toolcrib);
+        let is_slow =
+            !matches!(self.kind, GatewayKind::Direct | GatewayKind::Nginx | GatewayKind::Toolcrib);
         let divisor = if is_slow { 20 } else { 1 } * if is_first { 10 } else { 1 };
-        let LoadSpec { size, in_flight, calls, placement } = wanted;
+        let LoadSpec { size, in_flight, calls, placement } = spec;
         match load::run(gateway, size, in_flight, (calls / divisor).max(in_flight), placement) {
             Ok(_) if is_first => {}
             Ok(load) => self.loads.push(load),
@@ -136,9 +168,9 @@ impl GatewayRun {
     }
 
     fn print(&self, first: &GatewayRun) {
-        let way = self.way;
+        let kind = self.kind;
         if let Err(error) = &self.gateway {
-            return println!("| {way} | {error} | | | |");
+            return println!("| {kind} | {error} | | | |");
         }
         let of = |one: fn(&LoadResult) -> f64| median(self.loads.iter().map(one).collect());
         let pairs = self.loads.iter().zip(&first.loads);
@@ -146,7 +178,7 @@ impl GatewayRun {
         let (rate, p50) = (of(|it| it.per_second), of(|it| it.p50.as_secs_f64()) * 1e6);
         let cpu = of(|it| it.cpu.unwrap_or_default().as_secs_f64()) * 1e6;
         let cpu = if cpu > 0.0 { format!("{cpu:.0} µs") } else { String::new() };
-        println!("| {way} | {rate:.0} | {ratio:.3} | {p50:.0} µs | {cpu} |");
+        println!("| {kind} | {rate:.0} | {ratio:.3} | {p50:.0} µs | {cpu} |");
     }
 }
 
@@ -166,7 +198,10 @@ fn measure_start() -> BenchResult {
             let (gateway, started) = start_toolcrib(&stdio_servers(count)?)?;
             let tools = fetch_list(&gateway)?.1;
             if tools != 2 * count {
-                return Err(format!("expected 2 tools of each of {count} upstreams, found {tools}").into());
+                return Err(format!(
+                    "expected 2 tools of each of {count} upstreams, found {tools}"
+                )
+                .into());
             }
             best = best.min(started.elapsed());
         }
@@ -210,17 +245,17 @@ fn measure_lists() -> BenchResult {
     // The upstream serves 5,000 tools.
     let upstream = Upstream::start_with(UpstreamTransport::Http, 5_000)?;
     let Upstream::Address { url, .. } = &upstream else { return Err("no address".into()) };
-    for way in [GatewayKind::Direct, GatewayKind::Nginx, GatewayKind::Toolcrib] {
-        let gateway = way.start(UpstreamTarget::Http(url))?;
+    for kind in [GatewayKind::Direct, GatewayKind::Nginx, GatewayKind::Toolcrib] {
+        let gateway = kind.start(UpstreamTarget::Http(url))?;
         let mut best = Duration::MAX;
         for _ in 0..20 {
             let (took, tools) = fetch_list(&gateway)?;
             if tools < 5_000 {
-                return Err(format!("{way}: {tools} tools").into());
+                return Err(format!("{kind}: {tools} tools").into());
             }
             best = best.min(took);
         }
-        println!("| {way} | {:.2} ms |", best.as_secs_f64() * 1e3);
+        println!("| {kind} | {:.2} ms |", best.as_secs_f64() * 1e3);
     }
     Ok(())
 }

@@ -69,11 +69,21 @@ impl ApiClient {
     }
 
     pub(crate) async fn get(&self, path: &str) -> Result<ApiResponse, String> {
-        self.send(build_request(Method::GET, path, Body::empty(), None)?).await?.collect_body().await
+        self.send(build_request(Method::GET, path, Body::empty(), None)?)
+            .await?
+            .collect_body()
+            .await
     }
 
-    pub(crate) async fn post(&self, path: &str, sent: &impl Serialize) -> Result<ApiResponse, String> {
-        self.send(build_request(Method::POST, path, json_body(sent)?, None)?).await?.collect_body().await
+    pub(crate) async fn post(
+        &self,
+        path: &str,
+        sent: &impl Serialize,
+    ) -> Result<ApiResponse, String> {
+        self.send(build_request(Method::POST, path, json_body(sent)?, None)?)
+            .await?
+            .collect_body()
+            .await
     }
 
     /// Sends a POST request and accepts an event stream as the response.
@@ -82,7 +92,8 @@ impl ApiClient {
         path: &str,
         sent: &impl Serialize,
     ) -> Result<StreamedResponse, String> {
-        let exchange = self.send(build_request(Method::POST, path, json_body(sent)?, Some(EVENTS))?).await?;
+        let exchange =
+            self.send(build_request(Method::POST, path, json_body(sent)?, Some(EVENTS))?).await?;
         let kind = exchange.reply.headers().get(CONTENT_TYPE);
         match kind.is_some_and(|kind| kind.as_bytes().starts_with(EVENTS.as_bytes())) {
             true => {
@@ -123,7 +134,9 @@ impl ApiResponse {
     }
 
     /// Returns the parsed body of a success response, or the error body of any other response.
-    pub(crate) fn into_result<T: DeserializeOwned>(&self) -> Result<Result<T, Box<ErrorBody>>, String> {
+    pub(crate) fn into_result<T: DeserializeOwned>(
+        &self,
+    ) -> Result<Result<T, Box<ErrorBody>>, String> {
         match self.status.is_success() {
             true => self.read().map(Ok),
             false => self.read::<ErrorResponse>().map(|faulted| Err(Box::new(faulted.error))),
@@ -184,7 +197,8 @@ struct HttpExchange {
 impl HttpExchange {
     async fn collect_body(self) -> Result<ApiResponse, String> {
         let (head, body) = self.reply.into_parts();
-        let body = Limited::new(body, LIMITS.size).collect().await.map_err(connection_error)?.to_bytes();
+        let body =
+            Limited::new(body, LIMITS.size).collect().await.map_err(connection_error)?.to_bytes();
         let body = if body.is_empty() { b"null".to_vec() } else { body.to_vec() };
         Ok(ApiResponse { status: head.status, body: parse_json(body)? })
     }
@@ -206,12 +220,14 @@ fn build_request(
 }
 
 fn json_body(sent: &impl Serialize) -> Result<Body, String> {
-    let written = serde_json::to_vec(sent).map_err(|error| format!("cannot serialize the request: {error}"));
+    let written =
+        serde_json::to_vec(sent).map_err(|error| format!("cannot serialize the request: {error}"));
     written.map(Body::from)
 }
 
 fn parse_json(bytes: Vec<u8>) -> Result<RawJson, String> {
-    RawJson::parse(bytes, &LIMITS).map_err(|fault| format!("the host's response is not valid JSON: {fault}"))
+    RawJson::parse(bytes, &LIMITS)
+        .map_err(|fault| format!("the host's response is not valid JSON: {fault}"))
 }
 
 fn connection_error(error: impl std::fmt::Display) -> String {

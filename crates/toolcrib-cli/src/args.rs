@@ -12,7 +12,8 @@ use crate::client_entries;
 use server_commands::parse_name;
 
 pub(crate) use server_commands::{
-    AccountArgs, CallArgs, CallerArgs, LoginArgs, PromptArgs, PromptsArgs, ReadArgs, ResourcesArgs, ServerCommand, ServerTarget, ToolsArgs, WhyArgs,
+    AccountArgs, CallArgs, CallerArgs, LoginArgs, PromptArgs, PromptsArgs, ReadArgs, ResourcesArgs,
+    ServerCommand, ServerTarget, ToolsArgs, WhyArgs,
 };
 
 /// The counter where AI agents check out tools: every MCP server you have, from one place.

@@ -25,10 +25,11 @@ pub(crate) fn write_atomically(path: &Path, content: &[u8], mode: u32) -> Result
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(|error| io_error("create", folder, &error))?;
     }
-    let (draft, _) =
-        create_unused(path, "new").map_err(|error| io_error("create a temporary file beside", path, &error))?;
+    let (draft, _) = create_unused(path, "new")
+        .map_err(|error| io_error("create a temporary file beside", path, &error))?;
     let draft = TempFile(draft);
-    disk::replace_file(&draft.0, path, content, mode).map_err(|error| io_error("write", path, &error))
+    disk::replace_file(&draft.0, path, content, mode)
+        .map_err(|error| io_error("write", path, &error))
 }
 
 /// A temporary file beside its destination. Dropping it removes it unless it was renamed.

@@ -20,8 +20,10 @@ pub(crate) fn open_url(browser: Option<&str>, address: &str) -> bool {
 /// Returns the commands to try, in order. `BROWSER` is a colon-separated list of commands; no shell reads them.
 fn commands(browser: Option<&str>, address: &str) -> Vec<Vec<String>> {
     let named = browser.unwrap_or_default().split(':').map(str::trim);
-    let mut commands: Vec<Vec<String>> =
-        named.filter(|command| !command.is_empty()).map(|command| command_words(command, address)).collect();
+    let mut commands: Vec<Vec<String>> = named
+        .filter(|command| !command.is_empty())
+        .map(|command| command_words(command, address))
+        .collect();
     if commands.is_empty() {
         commands.extend(OPENERS.iter().map(|command| command_words(command, address)));
     }

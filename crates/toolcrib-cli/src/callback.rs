@@ -52,7 +52,10 @@ impl CallbackListener {
     }
 
     /// Waits for the redirect that `is_answer` accepts. Other requests get 404.
-    pub(crate) async fn wait_for_redirect(&self, is_answer: impl Fn(&str) -> bool) -> io::Result<BrowserRedirect> {
+    pub(crate) async fn wait_for_redirect(
+        &self,
+        is_answer: impl Fn(&str) -> bool,
+    ) -> io::Result<BrowserRedirect> {
         loop {
             let (mut stream, _) = self.listener.accept().await?;
             let head = timeout(IO_TIMEOUT, read_head(&mut stream)).await;

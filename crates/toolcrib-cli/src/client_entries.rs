@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json, json};
-use toolcrib_config::{ClientApp, UserFolders, Syntax, client_files};
+use toolcrib_config::{ClientApp, Syntax, UserFolders, client_files};
 
 /// The name of the entry in every client.
 pub(crate) const ENTRY_NAME: &str = "toolcrib";
@@ -217,7 +217,8 @@ pub(crate) fn without_token(entry: &Json) -> Json {
 fn find_header<'e>(entry: &'e Json, header: &str) -> Option<&'e Json> {
     let map = entry.as_object()?;
     let own = map.iter().find(|(name, _)| name.eq_ignore_ascii_case(header));
-    own.map(|(_, value)| value).or_else(|| map.values().find_map(|value| find_header(value, header)))
+    own.map(|(_, value)| value)
+        .or_else(|| map.values().find_map(|value| find_header(value, header)))
 }
 
 /// Copies the additional keys and headers of the previous entry into the new one.
@@ -279,10 +280,16 @@ mod tests {
 
     #[test]
     fn token_is_found_in_every_client_format() {
-        let [_, EntryTransport::Http { url, dialog, .. }] = transports() else { panic!("HTTP transport") };
+        let [_, EntryTransport::Http { url, dialog, .. }] = transports() else {
+            panic!("HTTP transport")
+        };
         let transport = EntryTransport::Http { url, dialog, token: Some("t".to_owned()) };
         for entry in CLIENTS.iter().filter_map(|client| client.entry(&transport)) {
-            assert_eq!((entry_token(&entry), entry_dialog(&entry)), (Some("t"), Some("d")), "{entry}");
+            assert_eq!(
+                (entry_token(&entry), entry_dialog(&entry)),
+                (Some("t"), Some("d")),
+                "{entry}"
+            );
             let bare = without_token(&entry);
             assert_eq!((entry_token(&bare), entry_dialog(&bare)), (None, Some("d")), "{bare}");
         }

@@ -11,13 +11,19 @@ pub(crate) struct ProcessEnvironment {
 }
 
 impl ProcessEnvironment {
-    #[expect(clippy::disallowed_methods, reason = "the binary reads the environment of the process")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the binary reads the environment of the process"
+    )]
     pub(crate) fn current() -> Self {
         Self { cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")) }
     }
 
     /// Returns all variables that are valid Unicode. No configuration can name the others.
-    #[expect(clippy::disallowed_methods, reason = "the binary reads the environment of the process")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the binary reads the environment of the process"
+    )]
     pub(crate) fn variables(&self) -> Vec<(String, String)> {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -31,7 +37,10 @@ impl ProcessEnvironment {
 }
 
 impl Lookup for ProcessEnvironment {
-    #[expect(clippy::disallowed_methods, reason = "the binary reads the environment of the process")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the binary reads the environment of the process"
+    )]
     fn env(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
     }

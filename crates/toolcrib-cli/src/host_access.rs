@@ -7,21 +7,23 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::sleep;
 use toolcrib::{Host, HostBuilder};
-use toolcrib_server::api::schema::{DialogStatus, ErrorBody, NewDialog, ProblemList, ServerView, ServerList};
+use toolcrib_server::api::schema::{
+    DialogStatus, ErrorBody, NewDialog, ProblemList, ServerList, ServerView,
+};
 use toolcrib_server::front::Front;
 use toolcrib_server::identity::Identity;
 use toolcrib_upstream::secrets::StorageMode;
 use toolcrib_upstream::signals::chain;
 
 use crate::Exit;
-use crate::api_client::{ApiResponse, ApiClient, api_path};
+use crate::api_client::{ApiClient, ApiResponse, api_path};
 use crate::args::CallerArgs;
 use crate::input_prompts;
 use crate::output::Output;
 use crate::problem_report::{count_by_severity, report_unknown_server};
 use crate::running_host::{self, RunningHost};
 use crate::settings::Settings;
-use crate::terminal_text::{name_list, printable_lines, error_line};
+use crate::terminal_text::{error_line, name_list, printable_lines};
 use crate::trust_prompt;
 
 /// Interval between progress updates.
@@ -119,7 +121,10 @@ async fn open_host<'a>(
     ask_inputs(settings, out).await?;
     let host = host_builder(settings)?.start().await.map_err(|error| chain(&error))?;
     let front = Front::new(host.clone(), Identity::default());
-    Ok((HostAccess { api: ApiClient::in_process(&front), out, settings, running: None }, Some(host)))
+    Ok((
+        HostAccess { api: ApiClient::in_process(&front), out, settings, running: None },
+        Some(host),
+    ))
 }
 
 /// Asks the user for missing inputs of servers before a host starts them.
@@ -165,7 +170,10 @@ impl HostAccess<'_> {
         let id = Some(dialog_id(caller));
         let new = NewDialog { id, agent: caller.agent.clone(), ..NewDialog::default() };
         let response = self.with_progress(self.api.post("/dialogs", &new)).await?;
-        response.into_result::<DialogStatus>()?.map(|it| it.id).map_err(|error_body| error_body.message)
+        response
+            .into_result::<DialogStatus>()?
+            .map(|it| it.id)
+            .map_err(|error_body| error_body.message)
     }
 
     /// The `wait` parameter. Only the command's own host waits for its servers; a running host answers at once.
@@ -176,7 +184,10 @@ impl HostAccess<'_> {
     /// Returns the current state of the servers without starting or waiting for any.
     pub(crate) async fn get_servers(&self) -> Result<Vec<ServerView>, String> {
         let response = self.api.get("/servers").await?;
-        response.into_result::<ServerList>()?.map(|it| it.servers).map_err(|error_body| error_body.message)
+        response
+            .into_result::<ServerList>()?
+            .map(|it| it.servers)
+            .map_err(|error_body| error_body.message)
     }
 
     /// Runs work that may wait for servers to start, and shows the progress of the start.
@@ -221,14 +232,19 @@ impl HostAccess<'_> {
     }
 
     /// Prints an API error and the servers that are unavailable.
-    pub(crate) async fn report_failure(&self, error_body: &ErrorBody, server: Option<&str>) -> Result<Exit, String> {
+    pub(crate) async fn report_failure(
+        &self,
+        error_body: &ErrorBody,
+        server: Option<&str>,
+    ) -> Result<Exit, String> {
         if self.settings.json {
             self.out.print_json(&serde_json::json!({"error": error_body}));
         } else {
             self.out.print_error(&printable_lines(&error_body.message));
             self.print_footnotes().await?;
         }
-        let unreached = self.is_unreached(error_body, server).await? || self.are_all_unavailable().await?;
+        let unreached =
+            self.is_unreached(error_body, server).await? || self.are_all_unavailable().await?;
         Ok(if unreached { Exit::Unreached } else { Exit::Failed })
     }
 
@@ -242,7 +258,8 @@ impl HostAccess<'_> {
         let of_connection =
             matches!(error_body.kind.as_str(), "connection" | "timeout" | "authentication");
         let servers = self.get_servers().await?;
-        let mut meant = servers.iter().filter(|it| server.is_some_and(|name| matches_name(it, name)));
+        let mut meant =
+            servers.iter().filter(|it| server.is_some_and(|name| matches_name(it, name)));
         let was_never_there = meant.any(|server| server.last_connected.is_none());
         Ok(is_down(error_body) || (of_connection && was_never_there))
     }
@@ -256,11 +273,14 @@ impl HostAccess<'_> {
 
     /// Returns the exit code of a command whose list is empty.
     pub(crate) async fn empty_exit(&self) -> Result<Exit, String> {
-        Ok(match (self.are_all_unavailable().await?, self.settings.compile_trusted().has_errors()) {
-            (true, _) => Exit::Unreached,
-            (false, true) => Exit::Failed,
-            (false, false) => Exit::Done,
-        })
+        Ok(
+            match (self.are_all_unavailable().await?, self.settings.compile_trusted().has_errors())
+            {
+                (true, _) => Exit::Unreached,
+                (false, true) => Exit::Failed,
+                (false, false) => Exit::Done,
+            },
+        )
     }
 
     /// Prints the servers that a list omits, and why.
@@ -287,7 +307,10 @@ impl HostAccess<'_> {
         }
         let config = self.settings.compile();
         if config.has_errors() {
-            self.out.print_note(&format!("{}: see `toolcrib check`", count_by_severity(&config.problems)));
+            self.out.print_note(&format!(
+                "{}: see `toolcrib check`",
+                count_by_severity(&config.problems)
+            ));
         }
         Ok(())
     }
@@ -306,7 +329,11 @@ impl HostAccess<'_> {
 }
 
 /// Returns the path of a list for the caller. The request waits for servers.
-pub(crate) fn list_path(segments: &[&str], caller: &CallerArgs, more: &[(&str, Option<&str>)]) -> String {
+pub(crate) fn list_path(
+    segments: &[&str],
+    caller: &CallerArgs,
+    more: &[(&str, Option<&str>)],
+) -> String {
     let dialog = dialog_id(caller);
     let asked =
         [("agent", caller.agent.as_deref()), ("dialog", Some(&*dialog)), ("wait", Some("true"))];

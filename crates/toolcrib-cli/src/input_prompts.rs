@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use tokio::task::spawn_blocking;
 use toolcrib_config::model::host::InputSpec;
-use toolcrib_config::{Config, SecretString, Reference, ServerSpec, Value};
+use toolcrib_config::{Config, Reference, SecretString, ServerSpec, Value};
 use toolcrib_upstream::secrets::{CredentialStore, CredentialStoreError, input_credential_name};
 use toolcrib_upstream::signals::chain;
 
@@ -79,7 +79,8 @@ fn store_error(error: CredentialStoreError) -> String {
 fn unshared_names(config: &Config, spec: &ServerSpec) -> BTreeSet<String> {
     let is_other = |other: &ServerSpec| other.key() != spec.key() || other.agent != spec.agent;
     let others = config.servers.iter().flat_map(account_variants).filter(is_other);
-    let theirs: BTreeSet<String> = others.flat_map(|other| storage_names(&other).into_keys()).collect();
+    let theirs: BTreeSet<String> =
+        others.flat_map(|other| storage_names(&other).into_keys()).collect();
     storage_names(spec).into_keys().filter(|name| !theirs.contains(name)).collect()
 }
 
@@ -151,7 +152,11 @@ fn resolve_answer(given: &str, input: &InputSpec) -> Option<SecretString> {
 }
 
 /// Reads one line from the terminal, with or without echo.
-async fn read_answer(out: &Output, question: &str, is_secret: bool) -> Result<SecretString, String> {
+async fn read_answer(
+    out: &Output,
+    question: &str,
+    is_secret: bool,
+) -> Result<SecretString, String> {
     // The guard lives here and not in the blocking read, because an interrupt drops this future while the read
     // continues. The guard precedes the question: it discards earlier input, which must not become the answer.
     let quiet = is_secret.then(EchoOff::start);
@@ -200,8 +205,10 @@ mod tests {
     #[test]
     fn answers_resolve_to_option_default_or_literal_text() {
         let free = InputSpec { default: Some("d".into()), ..InputSpec::default() };
-        let pick =
-            InputSpec { options: vec!["eu".into(), "us".into(), "1".into()], ..InputSpec::default() };
+        let pick = InputSpec {
+            options: vec!["eu".into(), "us".into(), "1".into()],
+            ..InputSpec::default()
+        };
         for (input, given, answer) in [
             (&free, "x", Some("x")),
             (&free, "", Some("d")),
@@ -214,7 +221,11 @@ mod tests {
             (&pick, "0", None),
             (&pick, "", None),
         ] {
-            assert_eq!(resolve_answer(given, input).as_ref().map(SecretString::reveal), answer, "{given}");
+            assert_eq!(
+                resolve_answer(given, input).as_ref().map(SecretString::reveal),
+                answer,
+                "{given}"
+            );
         }
         let asked = prompt_text("id", "s", &InputSpec { password: true, ..free });
         assert!(!asked.contains("[d]"), "{asked}");

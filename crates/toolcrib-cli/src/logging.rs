@@ -35,7 +35,8 @@ pub(crate) fn start(level: Level) {
         return;
     }
     // An error means that another subscriber is already set.
-    let _ = tracing::subscriber::set_global_default(LogSubscriber { level, spans: AtomicU64::new(1) });
+    let _ =
+        tracing::subscriber::set_global_default(LogSubscriber { level, spans: AtomicU64::new(1) });
 }
 
 /// Queues a line behind the log lines. Returns false if logging has not started.
@@ -71,7 +72,9 @@ impl Writer {
     fn send(&self, line: String) {
         let dropped = self.dropped.swap(0, Ordering::Relaxed);
         if dropped > 0 {
-            let notice = format!("warn: the log dropped {dropped} lines because standard error was not read in time");
+            let notice = format!(
+                "warn: the log dropped {dropped} lines because standard error was not read in time"
+            );
             if self.queue.try_send(LogJob::Line(notice)).is_err() {
                 self.dropped.fetch_add(dropped + 1, Ordering::Relaxed);
                 return;

@@ -1,28 +1,28 @@
 //! The `toolcrib` command: parses arguments into settings and runs one command.
 
-mod server_account;
 mod api_client;
 mod args;
+mod atomic_file;
 mod browser;
 mod callback;
 mod client_entries;
 mod cmd;
 mod demo;
-mod atomic_file;
+mod environment;
 mod host_access;
+mod host_pipe;
 mod input_prompts;
 mod logging;
 mod output;
-mod host_pipe;
+mod problem_report;
 mod relay;
 mod replaced_entries;
-mod problem_report;
 mod root_lock;
 mod running_host;
+mod server_account;
 mod settings;
 mod terminal_text;
 mod trust_prompt;
-mod environment;
 
 use std::process::ExitCode;
 

@@ -6,7 +6,7 @@ use toolcrib_upstream::signals::escape_invisible_char;
 
 use crate::Exit;
 use crate::output::Output;
-use crate::terminal_text::{printable_lines, printable};
+use crate::terminal_text::{printable, printable_lines};
 
 /// Renders problems with errors last, close to the prompt.
 pub(crate) fn render_problems(config: &Config, problems: &[&Problem]) -> String {
@@ -15,7 +15,8 @@ pub(crate) fn render_problems(config: &Config, problems: &[&Problem]) -> String 
         (std::cmp::Reverse(problem.severity), problem.source.clone(), problem.line)
     });
     let renderer = Renderer::styled();
-    let rendered = sorted.iter().map(|problem| renderer.render(&[problem_group(config, problem)]) + "\n\n");
+    let rendered =
+        sorted.iter().map(|problem| renderer.render(&[problem_group(config, problem)]) + "\n\n");
     rendered.collect()
 }
 
@@ -75,8 +76,9 @@ fn problem_group<'a>(config: &'a Config, problem: &'a Problem) -> Group<'a> {
         Severity::Warning => Level::WARNING,
         Severity::Info => Level::INFO,
     };
-    let mut group =
-        Group::with_title(level.primary_title(printable_lines(&problem.text)).id(problem.code.as_str()));
+    let mut group = Group::with_title(
+        level.primary_title(printable_lines(&problem.text)).id(problem.code.as_str()),
+    );
     if let Some(excerpt) = excerpt(config, problem) {
         group = group.element(excerpt);
     } else if let Some(source) = &problem.source {

@@ -110,7 +110,11 @@ impl ReplacedEntries {
 
     fn write(&self, all: &[Json]) -> Result<(), String> {
         if !all.is_empty() {
-            return atomic_file::write_atomically(&self.0, format!("{}\n", json!(all)).as_bytes(), atomic_file::PRIVATE_MODE);
+            return atomic_file::write_atomically(
+                &self.0,
+                format!("{}\n", json!(all)).as_bytes(),
+                atomic_file::PRIVATE_MODE,
+            );
         }
         match fs::remove_file(&self.0) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -137,7 +141,8 @@ mod tests {
     #[test]
     fn entry_target_is_read_from_every_client_format() {
         let args = ["serve", "--stdio", "--root", "/w", "--config", "/c"].map(str::to_owned);
-        let start = EntryTransport::Stdio { program: "/bin/toolcrib".to_owned(), args: args.to_vec() };
+        let start =
+            EntryTransport::Stdio { program: "/bin/toolcrib".to_owned(), args: args.to_vec() };
         let url = "http://127.0.0.1:7420/mcp".to_owned();
         let http = EntryTransport::Http { url: url.clone(), dialog: "d".to_owned(), token: None };
         for client in CLIENTS {
@@ -155,10 +160,12 @@ mod tests {
     fn entry_target_matches_workspace_by_root_or_url() {
         let is_of = |place: EntryTarget| place.is_workspace(Path::new("/w"), "http://h/mcp");
         assert!(
-            is_of(EntryTarget::Root("/w".to_owned())) && is_of(EntryTarget::Url("http://h/mcp".to_owned()))
+            is_of(EntryTarget::Root("/w".to_owned()))
+                && is_of(EntryTarget::Url("http://h/mcp".to_owned()))
         );
         assert!(
-            !is_of(EntryTarget::Root("/w/x".to_owned())) && !is_of(EntryTarget::Url("http://i".to_owned()))
+            !is_of(EntryTarget::Root("/w/x".to_owned()))
+                && !is_of(EntryTarget::Url("http://i".to_owned()))
         );
     }
 

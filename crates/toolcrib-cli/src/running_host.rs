@@ -65,7 +65,8 @@ pub(crate) struct HostClaim {
 /// Returns the running host of the workspace that reads the same files.
 pub(crate) async fn find(settings: &Settings) -> Option<RunningHost> {
     let state = settings.find_state_folder()?;
-    let running = read_announcement(&state.join(LOCK_FILE)).filter(|running| running.matches_settings(settings));
+    let running = read_announcement(&state.join(LOCK_FILE))
+        .filter(|running| running.matches_settings(settings));
     if let Some(running) = running
         && running.is_reachable().await
     {
@@ -86,10 +87,13 @@ pub(crate) async fn find_reachable(settings: &Settings) -> Result<Option<Running
         }
         let state = settings.find_state_folder();
         let holder = state.and_then(|state| root_lock_holder(&state));
-        let holder = holder.filter(|it| it.matches_settings(settings) && it.is_alive() && it.lost_socket());
+        let holder =
+            holder.filter(|it| it.matches_settings(settings) && it.is_alive() && it.lost_socket());
         match holder {
             None => return Ok(None),
-            Some(_) if begun.elapsed() > LOST_SOCKET_TIMEOUT => return Err(unreachable_error(settings, holder)),
+            Some(_) if begun.elapsed() > LOST_SOCKET_TIMEOUT => {
+                return Err(unreachable_error(settings, holder));
+            }
             // The holder may be ending.
             Some(_) => sleep(POLL_INTERVAL).await,
         }
@@ -99,7 +103,8 @@ pub(crate) async fn find_reachable(settings: &Settings) -> Result<Option<Running
 /// Claims the slot or returns the running host. Waits for a host that is starting or ending.
 pub(crate) async fn claim(settings: &Settings) -> Result<HostSlot, String> {
     let state = settings.state_folder()?;
-    create_private_folder(&state).map_err(|error| format!("cannot use {}: {error}", state.display()))?;
+    create_private_folder(&state)
+        .map_err(|error| format!("cannot use {}: {error}", state.display()))?;
     let path = state.join(LOCK_FILE);
     let failed = |error: io::Error| format!("cannot lock {}: {error}", path.display());
     let mut open = OpenOptions::new();
@@ -112,7 +117,9 @@ pub(crate) async fn claim(settings: &Settings) -> Result<HostSlot, String> {
                 Ok(root_lock) => {
                     return HostClaim::new(settings, &state, lock, root_lock).map(HostSlot::Free);
                 }
-                Err(holder) if begun.elapsed() > LOST_SOCKET_TIMEOUT => return Err(unreachable_error(settings, holder)),
+                Err(holder) if begun.elapsed() > LOST_SOCKET_TIMEOUT => {
+                    return Err(unreachable_error(settings, holder));
+                }
                 // The holder may be ending.
                 Err(_) => lock.unlock().map_err(failed)?,
             },
@@ -168,7 +175,10 @@ fn unreachable_error(settings: &Settings, holder: Option<RunningHost>) -> String
 }
 
 /// Finds the successor of an ended host: another host that starts within `grace` after the slot is free, or the caller.
-pub(crate) async fn claim_after_end(settings: &Settings, grace: Duration) -> Result<HostSlot, String> {
+pub(crate) async fn claim_after_end(
+    settings: &Settings,
+    grace: Duration,
+) -> Result<HostSlot, String> {
     // A host closes its connections before its servers have ended. The grace period starts when its lock is free.
     if let HostSlot::Taken(running) = claim(settings).await? {
         return Ok(HostSlot::Taken(running));
@@ -305,8 +315,9 @@ fn remove_socket(path: &Path) {
 
 /// Returns the socket's path: in the state folder, or in a folder with a shorter path.
 fn socket_path(settings: &Settings, state: &Path) -> PathBuf {
-    let given =
-        |name: &str| settings.environment.env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let given = |name: &str| {
+        settings.environment.env(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+    };
     let shared = format!("toolcrib-{}", rustix::process::getuid().as_raw());
     let name = path_digest(state);
     let places = [

@@ -9,7 +9,7 @@ use toolcrib_config::{Config, Lookup, Reference, ServerSpec};
 use toolcrib_server::api::schema::{OperationResult, ServerView};
 use toolcrib_upstream::auth::{Accounts, ProtectedServer};
 use toolcrib_upstream::process::Instance;
-use toolcrib_upstream::secrets::{CredentialStore, StoreContext, SecretSources};
+use toolcrib_upstream::secrets::{CredentialStore, SecretSources, StoreContext};
 use toolcrib_upstream::signals::chain;
 use toolcrib_upstream::transport::{Permissions, Tls};
 
@@ -19,7 +19,7 @@ use crate::args;
 use crate::host_access::is_up;
 use crate::input_prompts;
 use crate::output::Output;
-use crate::problem_report::{report_unknown_server, plural};
+use crate::problem_report::{plural, report_unknown_server};
 use crate::running_host;
 use crate::settings::Settings;
 use crate::terminal_text::printable;
@@ -83,7 +83,11 @@ pub(crate) fn run(
 }
 
 /// Performs an operation on the server in the running host, if there is one.
-pub(crate) async fn notify_host(settings: &Settings, spec: &ServerSpec, what: &str) -> Option<OperationResult> {
+pub(crate) async fn notify_host(
+    settings: &Settings,
+    spec: &ServerSpec,
+    what: &str,
+) -> Option<OperationResult> {
     let api = ApiClient::remote(&running_host::find(settings).await?);
     let key = spec.key();
     let response = api.get(&api_path(&["servers", &key], &[])).await.ok()?;
@@ -115,10 +119,20 @@ impl<'a> ServerAccount<'a> {
         let credential_store = settings.credential_store(config.host.credentials.into())?;
         let host::HostPermissions { spawn, network, docker } = config.host.permissions;
         let permissions = Permissions { spawn, network, docker };
-        let accounts = Accounts::new(credential_store.clone(), Tls::default()).with_permissions(permissions);
+        let accounts =
+            Accounts::new(credential_store.clone(), Tls::default()).with_permissions(permissions);
         let browser = settings.environment.env("BROWSER");
         let changed = RefCell::default();
-        Ok(ServerAccount { settings, config, spec, accounts, browser, credential_store, permissions, changed })
+        Ok(ServerAccount {
+            settings,
+            config,
+            spec,
+            accounts,
+            browser,
+            credential_store,
+            permissions,
+            changed,
+        })
     }
 
     /// Records a completed change.
@@ -144,13 +158,17 @@ impl<'a> ServerAccount<'a> {
     /// Asks for missing inputs of the server. Returns whether any was answered.
     pub(crate) async fn ask_inputs(&self, out: &Output) -> Result<bool, String> {
         let one = std::iter::once(&self.spec);
-        let kept = |id: &str| self.record_change(format!("the answer to `{}` is stored", printable(id)));
-        Ok(!input_prompts::ask_missing(out, self.config, one, &self.credential_store, kept).await?.is_empty())
+        let kept =
+            |id: &str| self.record_change(format!("the answer to `{}` is stored", printable(id)));
+        Ok(!input_prompts::ask_missing(out, self.config, one, &self.credential_store, kept)
+            .await?
+            .is_empty())
     }
 
     /// Deletes the answers that no other server needs. Returns their number.
     pub(crate) async fn forget_answers(&self) -> Result<usize, String> {
-        let forgotten = input_prompts::forget_unshared(self.config, &self.spec, &self.credential_store).await?;
+        let forgotten =
+            input_prompts::forget_unshared(self.config, &self.spec, &self.credential_store).await?;
         if forgotten > 0 {
             self.record_change(format!("{} forgotten", plural(forgotten, "answer")));
         }
@@ -185,7 +203,9 @@ impl<'a> ServerAccount<'a> {
 
     pub(crate) fn no_login_message(&self) -> String {
         let shown = self.display_name();
-        format!("{shown} does not support a login: its transport is not HTTP, or it has other credentials")
+        format!(
+            "{shown} does not support a login: its transport is not HTTP, or it has other credentials"
+        )
     }
 
     /// Returns the server's id and the agent for messages.

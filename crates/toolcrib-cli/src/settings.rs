@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use toolcrib::host::Trust;
 use toolcrib::store::TrustFile;
-use toolcrib_config::{Config, Lookup, ConfigFile, Workspace, compile};
+use toolcrib_config::{Config, ConfigFile, Lookup, Workspace, compile};
 use toolcrib_upstream::process::{CgroupParent, Containment};
 use toolcrib_upstream::secrets::{CredentialStore, StorageMode};
 
@@ -49,9 +49,18 @@ impl Settings {
 
     /// Returns the settings for the configuration discovered in another folder.
     pub(crate) fn for_folder(&self, root: &Path) -> Self {
-        let workspace =
-            Workspace { root: root.to_owned(), home: self.workspace.home.clone(), config_file: None };
-        Self { workspace, environment: self.environment.clone(), is_named: false, trusts_discovered: false, ..*self }
+        let workspace = Workspace {
+            root: root.to_owned(),
+            home: self.workspace.home.clone(),
+            config_file: None,
+        };
+        Self {
+            workspace,
+            environment: self.environment.clone(),
+            is_named: false,
+            trusts_discovered: false,
+            ..*self
+        }
     }
 
     pub(crate) fn compile(&self) -> Config {
@@ -149,13 +158,15 @@ pub(crate) fn path_digest(path: &Path) -> String {
 
 /// Returns the folder of the user's own `toolcrib.yaml`.
 fn config_home(environment: &ProcessEnvironment) -> Option<PathBuf> {
-    let given = |name: &str| environment.env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let given =
+        |name: &str| environment.env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     given("TOOLCRIB_CONFIG_HOME")
         .or_else(|| config_folder(environment).map(|folder| folder.join("toolcrib")))
 }
 
 /// Returns the folder of the user's configuration files.
 pub(crate) fn config_folder(environment: &ProcessEnvironment) -> Option<PathBuf> {
-    let given = |name: &str| environment.env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let given =
+        |name: &str| environment.env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     given("XDG_CONFIG_HOME").or_else(|| given("HOME").map(|home| home.join(".config")))
 }

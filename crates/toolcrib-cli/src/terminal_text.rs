@@ -10,7 +10,8 @@ pub(crate) fn printable(text: &str) -> String {
 
 /// Escapes control characters except line breaks and tabs.
 pub(crate) fn printable_lines(text: &str) -> String {
-    let keep = |c: char| if matches!(c, '\n' | '\t') { c.to_string() } else { escape_invisible_char(c) };
+    let keep =
+        |c: char| if matches!(c, '\n' | '\t') { c.to_string() } else { escape_invisible_char(c) };
     text.chars().map(keep).collect()
 }
 

@@ -8,7 +8,7 @@ use crate::api_client::ApiClient;
 use crate::output::Output;
 use crate::running_host::RunningHost;
 use crate::settings::Settings;
-use crate::terminal_text::{name_list, printable_lines, printable};
+use crate::terminal_text::{name_list, printable, printable_lines};
 
 /// Explains why an untrusted server is not started.
 pub(crate) fn withheld_message(server: &str) -> String {
@@ -29,21 +29,27 @@ pub(crate) fn ask_trust(
             "--trust has no effect: the running host of this workspace was started without it",
         );
     }
-    let is_needless = settings.trusts_discovered || running.is_some_and(|running| running.trusts_discovered);
+    let is_needless =
+        settings.trusts_discovered || running.is_some_and(|running| running.trusts_discovered);
     if settings.is_named || is_needless || !out.is_interactive() {
         return Ok(false);
     }
     let config = settings.compile();
-    let Ok(trusted) = settings.trust_policy(&config).trusted_content(settings.root(), settings.root()) else {
+    let Ok(trusted) =
+        settings.trust_policy(&config).trusted_content(settings.root(), settings.root())
+    else {
         // The command that starts servers reports this error.
         return Ok(false);
     };
     let (all, file) = (config.launches(), settings.trust_file());
-    let unknown: Vec<&LaunchDefinition> = all.iter().filter(|launch| !trusted.contains(launch.hash)).collect();
+    let unknown: Vec<&LaunchDefinition> =
+        all.iter().filter(|launch| !trusted.contains(launch.hash)).collect();
     let (false, Some(file)) = (unknown.is_empty(), file) else { return Ok(false) };
     let folder = printable(&settings.root().display().to_string());
     let shown = describe_launches(unknown.into_iter());
-    Output::write_log_line(&format!("The configuration in {folder} is not trusted. It would run:\n{shown}"));
+    Output::write_log_line(&format!(
+        "The configuration in {folder} is not trusted. It would run:\n{shown}"
+    ));
     if !out.confirm("Trust it?") {
         return Ok(false);
     }
@@ -57,7 +63,9 @@ pub(crate) fn report_untrusted(out: &Output, problems: &[Problem]) {
     let servers: Vec<&str> = needed.filter_map(|problem| problem.server.as_deref()).collect();
     if !servers.is_empty() {
         let names = name_list(servers.into_iter());
-        out.print_note(&format!("not trusted: {names} (`toolcrib trust --show` shows what would run)"));
+        out.print_note(&format!(
+            "not trusted: {names} (`toolcrib trust --show` shows what would run)"
+        ));
     }
 }
 
@@ -68,7 +76,9 @@ pub(crate) async fn reload_host(running: &RunningHost) -> Result<(), String> {
 }
 
 /// Describes what the launch definitions would run.
-pub(crate) fn describe_launches<'a>(launches: impl Iterator<Item = &'a LaunchDefinition>) -> String {
+pub(crate) fn describe_launches<'a>(
+    launches: impl Iterator<Item = &'a LaunchDefinition>,
+) -> String {
     launches.map(describe_launch).collect()
 }
 

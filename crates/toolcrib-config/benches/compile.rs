@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use toolcrib_config::{Config, Dialect, MemoryLookup, ConfigFile, SecretVisibility, Workspace, compile, diff};
+use toolcrib_config::{
+    Config, ConfigFile, Dialect, MemoryLookup, SecretVisibility, Workspace, compile, diff,
+};
 
 const SERVERS: usize = 1000;
 

@@ -14,8 +14,8 @@ use crate::model::choice::Manual;
 use crate::model::naming::Naming;
 use crate::model::policy::{Expose, Policy, PromptsAs, ResourcesAs};
 use crate::model::transport::{
-    ContainerTarget, DockerExec, ProcessEnv, EnvFile, EnvSettings, DisplayValue, Remote, Stdio, StreamableHttp,
-    Transport, TransportKind, TransportSettings,
+    ContainerTarget, DisplayValue, DockerExec, EnvFile, EnvSettings, ProcessEnv, Remote, Stdio,
+    StreamableHttp, Transport, TransportKind, TransportSettings,
 };
 use crate::model::units::Period;
 use crate::model::{ConfigHash, OriginMap, ServerSpec, ServerTrust};
@@ -36,7 +36,8 @@ pub(crate) fn assemble(
     draft: ServerDraft,
 ) -> Option<ServerSpec> {
     cx.enter_server(&draft.id);
-    let spec = ServerAssembly { node: draft.node, nodes: BTreeMap::new() }.run(cx, doc, profiles, draft);
+    let spec =
+        ServerAssembly { node: draft.node, nodes: BTreeMap::new() }.run(cx, doc, profiles, draft);
     cx.leave_server();
     spec
 }
@@ -142,7 +143,11 @@ impl ServerAssembly {
         }
     }
 
-    fn build_transport(&self, cx: &mut CompileContext<'_>, settings: TransportSettings) -> Option<Transport> {
+    fn build_transport(
+        &self,
+        cx: &mut CompileContext<'_>,
+        settings: TransportSettings,
+    ) -> Option<Transport> {
         match self.transport_kind(cx, &settings)? {
             TransportKind::Stdio => self.build_stdio(cx, settings),
             TransportKind::DockerExec => self.build_docker_exec(cx, settings),
@@ -156,16 +161,23 @@ impl ServerAssembly {
                     terminate_on_close,
                 }))
             }
-            TransportKind::Sse => self.build_remote(cx, settings, &["http", "https"]).map(Transport::Sse),
+            TransportKind::Sse => {
+                self.build_remote(cx, settings, &["http", "https"]).map(Transport::Sse)
+            }
             TransportKind::WebSocket => {
                 self.build_remote(cx, settings, &["ws", "wss"]).map(Transport::WebSocket)
             }
         }
     }
 
-    fn transport_kind(&self, cx: &mut CompileContext<'_>, settings: &TransportSettings) -> Option<TransportKind> {
-        let websocket =
-            |url: &DisplayValue| url.display_text().starts_with("ws://") || url.display_text().starts_with("wss://");
+    fn transport_kind(
+        &self,
+        cx: &mut CompileContext<'_>,
+        settings: &TransportSettings,
+    ) -> Option<TransportKind> {
+        let websocket = |url: &DisplayValue| {
+            url.display_text().starts_with("ws://") || url.display_text().starts_with("wss://")
+        };
         let docker = settings.image.is_some() || settings.container.is_some();
         let kind = match (settings.kind, &settings.url, docker, &settings.command) {
             (Some(kind), ..) => Some(kind),
@@ -235,7 +247,11 @@ impl ServerAssembly {
         }
     }
 
-    fn build_stdio(&self, cx: &mut CompileContext<'_>, settings: TransportSettings) -> Option<Transport> {
+    fn build_stdio(
+        &self,
+        cx: &mut CompileContext<'_>,
+        settings: TransportSettings,
+    ) -> Option<Transport> {
         let command = self.require_command(cx, settings.command)?;
         if !command.0.as_literal().is_none_or(|name| settings.allow_commands.allows(name)) {
             let text = format!(
@@ -274,7 +290,11 @@ impl ServerAssembly {
         }))
     }
 
-    fn require_command(&self, cx: &mut CompileContext<'_>, command: Option<DisplayValue>) -> Option<DisplayValue> {
+    fn require_command(
+        &self,
+        cx: &mut CompileContext<'_>,
+        command: Option<DisplayValue>,
+    ) -> Option<DisplayValue> {
         let command = command.filter(|command| command.0.as_literal() != Some(""));
         if command.is_none() {
             let node = self.node_of("transport.command");
@@ -292,7 +312,7 @@ impl ServerAssembly {
         if let Some(path) = cwd.and_then(|cwd| cwd.0.as_literal())
             && !cx.lookup.is_dir(&PathBuf::from(path))
         {
-            let text = format!("the working directory `{}` is not there", text::clip(path));
+            let text = format!("the working directory `{}` does not exist", text::clip(path));
             cx.error(
                 self.node_of("transport.cwd"),
                 "cwd.missing",
@@ -302,7 +322,11 @@ impl ServerAssembly {
         }
     }
 
-    fn build_docker_exec(&self, cx: &mut CompileContext<'_>, settings: TransportSettings) -> Option<Transport> {
+    fn build_docker_exec(
+        &self,
+        cx: &mut CompileContext<'_>,
+        settings: TransportSettings,
+    ) -> Option<Transport> {
         let target = match (settings.container, settings.image) {
             (Some(name), None) => ContainerTarget::Existing(name),
             (None, Some(image)) => ContainerTarget::FromImage(image),
@@ -351,7 +375,12 @@ impl ServerAssembly {
             Some(path) => Some(self.read_env_file(cx, PathBuf::from(path))?),
             None => None,
         };
-        Some(ProcessEnv { inherit: settings.inherit, file, unset: settings.unset, set: settings.set.0 })
+        Some(ProcessEnv {
+            inherit: settings.inherit,
+            file,
+            unset: settings.unset,
+            set: settings.set.0,
+        })
     }
 
     fn read_env_file(&self, cx: &mut CompileContext<'_>, path: PathBuf) -> Option<EnvFile> {
@@ -366,12 +395,13 @@ impl ServerAssembly {
                             format!("line {line} of `{shown}` is not an assignment; it is skipped");
                         cx.warning(node, "env_file.line", text, "write `NAME=value`");
                     }
-                    let values = values.into_iter().map(|(k, v)| (k, SecretString::new(v))).collect();
+                    let values =
+                        values.into_iter().map(|(k, v)| (k, SecretString::new(v))).collect();
                     return Some(EnvFile { path, values });
                 }
                 Err(_) => format!("the environment file `{shown}` is not UTF-8 text"),
             },
-            FileLookup::Missing => format!("the environment file `{shown}` is not there"),
+            FileLookup::Missing => format!("the environment file `{shown}` does not exist"),
             FileLookup::Unreadable(why) => {
                 format!("the environment file `{shown}` cannot be read: {why}")
             }
@@ -384,8 +414,13 @@ impl ServerAssembly {
         if let Some(Manual::File(path)) = &policy.manual
             && !matches!(cx.lookup.file(&PathBuf::from(path)), FileLookup::Content(_))
         {
-            let text = format!("the manual `{}` is not there", text::clip(path));
-            cx.warning(self.node_of("manual"), "manual.missing", text, "write it or correct the path");
+            let text = format!("the manual `{}` does not exist", text::clip(path));
+            cx.warning(
+                self.node_of("manual"),
+                "manual.missing",
+                text,
+                "write it or correct the path",
+            );
         }
     }
 
@@ -414,7 +449,12 @@ impl ServerAssembly {
 }
 
 /// Sets defaults that depend on other values.
-pub(crate) fn apply_dependent_defaults(policy: &mut Policy, id: &str, transport: &Transport, startup_is_given: bool) {
+pub(crate) fn apply_dependent_defaults(
+    policy: &mut Policy,
+    id: &str,
+    transport: &Transport,
+    startup_is_given: bool,
+) {
     policy.toolset.get_or_insert_with(|| id.to_string());
     // A package runner may download the server first.
     if let Transport::Stdio(stdio) = transport

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::compile_context::{CompileContext, normalize_path};
-use crate::dialect::{self, Dialect, ServerDraft, Include, DialectFile};
-use crate::doc::{self, At, Doc, Defect, NodeId, ParsedDoc};
+use crate::dialect::{self, Dialect, DialectFile, Include, ServerDraft};
+use crate::doc::{self, At, Defect, Doc, NodeId, ParsedDoc};
 use crate::lookup::{FileLookup, Lookup, RecordingLookup};
 use crate::model::host::{GatewayKeys, HostKeys};
 use crate::model::policy::{OnConfigError, ServerScope};
 use crate::model::security::SecuritySection;
 use crate::model::setting::Layer;
-use crate::model::{Config, ValueOrigin, SourceOutcome, ConfigSource};
+use crate::model::{Config, ConfigSource, SourceOutcome, ValueOrigin};
 use crate::problem::Problem;
 use crate::profile::Profiles;
 
@@ -63,9 +63,9 @@ pub fn compile(workspace: &Workspace, lookup: &dyn Lookup) -> Config {
 }
 
 mod discovery;
-mod servers;
-mod security;
 mod dominds_team;
+mod security;
+mod servers;
 pub(crate) use servers::SHADOWED;
 
 struct Compiler<'a> {
@@ -98,7 +98,13 @@ impl Compiler<'_> {
     }
 
     /// Reads a file and its includes. Returns false if the file does not exist.
-    fn read_file(&mut self, path: &Path, dialect: Dialect, scope: Option<ServerScope>, depth: usize) -> bool {
+    fn read_file(
+        &mut self,
+        path: &Path,
+        dialect: Dialect,
+        scope: Option<ServerScope>,
+        depth: usize,
+    ) -> bool {
         let base = self.base_folder(path, dialect);
         self.read_file_from(base, path, dialect, scope, depth)
     }
@@ -119,7 +125,9 @@ impl Compiler<'_> {
             FileLookup::Unreadable(why) => {
                 let text = format!("`{label}` cannot be read: {why}");
                 self.config.problems.push(
-                    Problem::error("file.unreadable", text).in_source(&label).fix("check its permissions"),
+                    Problem::error("file.unreadable", text)
+                        .in_source(&label)
+                        .fix("check its permissions"),
                 );
                 self.add_source(
                     path,
@@ -142,8 +150,14 @@ impl Compiler<'_> {
             return true;
         };
         let mut problems = std::mem::take(&mut self.config.problems);
-        let mut cx =
-            CompileContext::new(label.clone(), dialect, &doc, base.clone(), self.lookup, &mut problems);
+        let mut cx = CompileContext::new(
+            label.clone(),
+            dialect,
+            &doc,
+            base.clone(),
+            self.lookup,
+            &mut problems,
+        );
         let mut loaded = dialect::read_file(&mut cx);
         self.profiles.add(&mut cx, std::mem::take(&mut loaded.profiles));
         self.config.problems = problems;
@@ -213,8 +227,10 @@ impl Compiler<'_> {
 
     /// Marks a file as rejected or failed, depending on its dialect.
     fn reject_source(&mut self, source: usize, dialect: Dialect) {
-        let policy =
-            self.profiles.get(dialect.profile_name()).map(|p| p.policy.availability.on_config_error);
+        let policy = self
+            .profiles
+            .get(dialect.profile_name())
+            .map(|p| p.policy.availability.on_config_error);
         let outcome = match policy {
             Some(OnConfigError::KeepLastGood) | None => SourceOutcome::Rejected,
             Some(OnConfigError::FailLoad | OnConfigError::SkipServer) => SourceOutcome::Failed,
@@ -272,7 +288,10 @@ impl Compiler<'_> {
         let mut record = |path: &str, node: Option<NodeId>| {
             let node = node.unwrap_or(Doc::ROOT);
             let (location, key) = (doc.location(node), doc.path(node));
-            origins.insert(path.to_string(), ValueOrigin::File { source: label.clone(), location, key });
+            origins.insert(
+                path.to_string(),
+                ValueOrigin::File { source: label.clone(), location, key },
+            );
         };
         let mut layer = Layer::new(&mut record);
         layer.field("host", slot, host);
@@ -321,7 +340,7 @@ impl Compiler<'_> {
             self.set_profile(&path, dialect, profile);
         }
         if !is_there {
-            let text = format!("the included file `{shown}` is not there");
+            let text = format!("the included file `{shown}` does not exist");
             self.config.problems.push(report(
                 "include.missing",
                 text,

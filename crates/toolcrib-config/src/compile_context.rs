@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
 use crate::dialect::{self, Dialect};
-use crate::doc::{self, Doc, NodeId, Deserialized, UnknownKey};
+use crate::doc::{self, Deserialized, Doc, NodeId, UnknownKey};
 use crate::lookup::Lookup;
 use crate::problem::{Problem, Severity};
 use crate::text;
@@ -48,7 +48,16 @@ impl<'a> CompileContext<'a> {
         lookup: &'a dyn Lookup,
         problems: &'a mut Vec<Problem>,
     ) -> Self {
-        Self { label, dialect, doc, base, lookup, problems, server: None, remaining_problems: MAX_PROBLEMS }
+        Self {
+            label,
+            dialect,
+            doc,
+            base,
+            lookup,
+            problems,
+            server: None,
+            remaining_problems: MAX_PROBLEMS,
+        }
     }
 
     /// Assigns the following problems to this server.
@@ -106,7 +115,10 @@ impl<'a> CompileContext<'a> {
     }
 
     /// Like [`Self::read_entry`] for a server's entry. Mistakes in restricting keys make the entry invalid.
-    pub(crate) fn read_server_entry<T: DeserializeOwned + Default>(&mut self, node: NodeId) -> Entry<T> {
+    pub(crate) fn read_server_entry<T: DeserializeOwned + Default>(
+        &mut self,
+        node: NodeId,
+    ) -> Entry<T> {
         let Deserialized { value, errors, unknown } = doc::deserialize::<T>(self.doc, node);
         let mut is_valid = errors.is_empty();
         self.report_value_errors(errors);
@@ -127,7 +139,11 @@ impl<'a> CompileContext<'a> {
     }
 
     /// Warns of unknown keys and returns them by their path below `node`.
-    pub(crate) fn report_unknown_keys(&mut self, node: NodeId, unknown: &[UnknownKey]) -> Map<String, Json> {
+    pub(crate) fn report_unknown_keys(
+        &mut self,
+        node: NodeId,
+        unknown: &[UnknownKey],
+    ) -> Map<String, Json> {
         let above = self.doc.path(node);
         let mut extras = Map::new();
         for UnknownKey { map, entry, key, known } in unknown {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{problem_codes, compile_text, compile_text_in, compile_discovered};
+use crate::testing::{compile_discovered, compile_text, compile_text_in, problem_codes};
 use crate::{MemoryLookup, Severity};
 
 fn ids(config: &Config) -> Vec<&str> {
@@ -236,7 +236,8 @@ servers:
     );
     assert_eq!(ids(&config), ["u"]);
     assert!(config.servers[0].policy.enabled);
-    let reported: Vec<_> = config.problems.iter().map(|p| (p.code.as_str(), p.line.unwrap())).collect();
+    let reported: Vec<_> =
+        config.problems.iter().map(|p| (p.code.as_str(), p.line.unwrap())).collect();
     let unknown = "profile.unknown";
     assert_eq!(
         reported,
@@ -295,8 +296,16 @@ fn dom_73_hash_depends_on_behaviour_not_spelling() {
 #[test]
 fn duplicate_key_rejects_its_innermost_entry() {
     let cases = [
-        ("version: 1\nversion: 1\nservers: { a: { command: x } }\n", &[][..], SourceOutcome::Rejected),
-        ("version: 1\nservers: { a: { command: x }, a: { command: y } }\n", &[], SourceOutcome::Rejected),
+        (
+            "version: 1\nversion: 1\nservers: { a: { command: x } }\n",
+            &[][..],
+            SourceOutcome::Rejected,
+        ),
+        (
+            "version: 1\nservers: { a: { command: x }, a: { command: y } }\n",
+            &[],
+            SourceOutcome::Rejected,
+        ),
         (
             "version: 1\nservers: { a: { command: x, command: y }, b: { command: x } }\n",
             &["b"],
@@ -324,8 +333,10 @@ fn duplicate_key_rejects_its_innermost_entry() {
 #[test]
 fn problem_count_per_file_is_limited() {
     let keys: String = (0..100_000).map(|i| format!("    timeuot{i}: 1\n")).collect();
-    let config =
-        compile_text(Dialect::Native, &format!("version: 1\nservers:\n  a:\n    command: x\n{keys}"));
+    let config = compile_text(
+        Dialect::Native,
+        &format!("version: 1\nservers:\n  a:\n    command: x\n{keys}"),
+    );
     assert_eq!(ids(&config), ["a"]);
     assert_eq!(config.problems.len(), 1001);
     assert_eq!(config.problems[999].line, Some(1004));

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::model::{Config, SourceOutcome, ServerSpec};
+use crate::model::{Config, ServerSpec, SourceOutcome};
 
 /// The changes from an old configuration to a new one: the servers of the new one in order, with kept old servers at
 /// their old places, then the servers to stop.
@@ -41,7 +41,9 @@ impl ConfigDiff {
 
     /// Returns whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
-        self.changes.iter().all(|change| matches!(change.action, ChangeAction::Keep | ChangeAction::KeepLastGood))
+        self.changes
+            .iter()
+            .all(|change| matches!(change.action, ChangeAction::Keep | ChangeAction::KeepLastGood))
     }
 }
 
@@ -75,7 +77,10 @@ pub fn diff(old: &Config, new: &Config) -> ConfigDiff {
         }
         if is_gone {
             let place = index_after(&changes, before.as_deref());
-            changes.insert(place, ServerChange { key: key.clone(), action: ChangeAction::KeepLastGood });
+            changes.insert(
+                place,
+                ServerChange { key: key.clone(), action: ChangeAction::KeepLastGood },
+            );
         }
         before = Some(key);
     }
@@ -95,8 +100,9 @@ fn index_after(changes: &[ServerChange], before: Option<&str>) -> usize {
 
 /// Returns whether a server that the new configuration lacks was rejected instead of removed.
 fn keeps_running(new: &Config, spec: &ServerSpec) -> bool {
-    let rejected =
-        |r: &crate::model::RejectedServer| r.source == spec.source && r.id == spec.id && r.keep_last_good;
+    let rejected = |r: &crate::model::RejectedServer| {
+        r.source == spec.source && r.id == spec.id && r.keep_last_good
+    };
     new.source(&spec.source).is_some_and(|source| source.outcome == SourceOutcome::Rejected)
         || new.rejected.iter().any(rejected)
 }
@@ -137,7 +143,15 @@ mod tests {
     fn dom_90_invalid_server_keeps_running_with_last_good_definition() {
         let new = OLD.replace("b: { transport: stdio", "b: { transport: sse");
         // The server keeps its place and therefore its name.
-        check(OLD, &new, &[("a", ChangeAction::Keep), ("b", ChangeAction::KeepLastGood), ("c", ChangeAction::Keep)]);
+        check(
+            OLD,
+            &new,
+            &[
+                ("a", ChangeAction::Keep),
+                ("b", ChangeAction::KeepLastGood),
+                ("c", ChangeAction::Keep),
+            ],
+        );
     }
 
     #[test]

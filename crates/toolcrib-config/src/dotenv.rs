@@ -44,7 +44,8 @@ fn parse_assignment(text: &str) -> (ParsedLine, &str) {
     }
     let value = text.get(start..).unwrap_or_default().trim_start_matches([' ', '\t']);
     let (value, after) = match value.chars().next() {
-        Some(quote @ ('"' | '\'')) => match parse_quoted(value.get(1..).unwrap_or_default(), quote) {
+        Some(quote @ ('"' | '\'')) => match parse_quoted(value.get(1..).unwrap_or_default(), quote)
+        {
             Some(found) => found,
             None => return (ParsedLine::Invalid, after),
         },

@@ -128,7 +128,9 @@ fn syntax_errors_in_edited_files_are_located() {
         (Syntax::Yaml, "a: 1\nb: [1\n", 2),
     ] {
         match with_entry(syntax, text, &PATH, &ours()) {
-            Err(EditError::Unreadable { location, .. }) => assert!(location.line >= line, "{location:?}"),
+            Err(EditError::Unreadable { location, .. }) => {
+                assert!(location.line >= line, "{location:?}")
+            }
             other => panic!("{other:?}"),
         }
     }

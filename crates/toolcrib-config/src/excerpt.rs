@@ -1,7 +1,7 @@
 //! Excerpts of a file for problem reports, with secrets masked.
 
 use crate::model::ConfigSource;
-use crate::secret_detection::{secret_ranges_in_line, may_be_secret};
+use crate::secret_detection::{may_be_secret, secret_ranges_in_line};
 use crate::value::MASK;
 
 /// Values below a key that contains one of these words may be secrets, regardless of their own key.
@@ -141,7 +141,7 @@ fn mask_end(line: &str, start: usize, value: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{MemoryLookup, ConfigFile, Workspace, compile};
+    use crate::{ConfigFile, MemoryLookup, Workspace, compile};
 
     fn excerpt(text: &str, line: u32, column: u32) -> (String, usize) {
         let named = ConfigFile { path: "/w/toolcrib.yaml".into(), dialect: None };

@@ -6,8 +6,8 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value as Json, json};
 
 use crate::model::host::InputSpec;
-use crate::model::setting::{Setting, SecretVisibility};
-use crate::model::{Config, ValueOrigin, ServerSpec, to_json};
+use crate::model::setting::{SecretVisibility, Setting};
+use crate::model::{Config, ServerSpec, ValueOrigin, to_json};
 use crate::yaml_writer;
 
 impl Config {
@@ -34,9 +34,13 @@ impl Config {
     /// Returns the origin of each value of a server by its native path.
     pub fn origins(&self, spec: &ServerSpec) -> Map<String, Json> {
         let mut found = Map::new();
-        visit_leaves(&Json::Object(spec.native(SecretVisibility::Masked)), String::new(), &mut |path| {
-            found.insert(path.to_string(), json!(spec.origins.origin(path).to_string()));
-        });
+        visit_leaves(
+            &Json::Object(spec.native(SecretVisibility::Masked)),
+            String::new(),
+            &mut |path| {
+                found.insert(path.to_string(), json!(spec.origins.origin(path).to_string()));
+            },
+        );
         found
     }
 
@@ -64,7 +68,8 @@ impl Config {
         native.extend(self.host.keys(show).map(|keys| ("host".to_string(), to_json(keys))));
         native.extend(self.gateway.keys(show).map(|keys| ("gateway".to_string(), to_json(keys))));
         if !self.inputs.is_empty() {
-            let shown = |(id, input): (&String, &InputSpec)| (id.clone(), to_json(input.masked(show)));
+            let shown =
+                |(id, input): (&String, &InputSpec)| (id.clone(), to_json(input.masked(show)));
             native.insert("inputs".to_string(), self.inputs.iter().map(shown).collect());
         }
         native
@@ -81,7 +86,12 @@ impl Config {
         self.servers.iter().map(|spec| (id(spec), spec)).collect()
     }
 
-    fn write_yaml(&self, shown: ServersByName<'_>, mut native: Map<String, Json>, show: SecretVisibility) -> String {
+    fn write_yaml(
+        &self,
+        shown: ServersByName<'_>,
+        mut native: Map<String, Json>,
+        show: SecretVisibility,
+    ) -> String {
         native.insert("servers".to_string(), native_entries(&shown, show));
         yaml_writer::write(&native, &|path| match path {
             ["servers", _, "x-source"] => String::new(),
@@ -111,7 +121,9 @@ fn native_entries(shown: &ServersByName<'_>, show: SecretVisibility) -> Json {
 
 fn origin_comment(spec: &ServerSpec, path: &[&str]) -> String {
     match path {
-        ["profile"] => format!("compiled from {}:{} ({})", spec.source, spec.location, spec.dialect),
+        ["profile"] => {
+            format!("compiled from {}:{} ({})", spec.source, spec.location, spec.dialect)
+        }
         _ => spec.origins.origin(&path.join(".")).to_string(),
     }
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::assemble::apply_dependent_defaults;
 use crate::dialect::Dialect;
-use crate::model::setting::{Setting, SecretVisibility};
+use crate::model::setting::{SecretVisibility, Setting};
 use crate::model::transport::TransportSettings;
 use crate::model::{Config, ServerSpec, to_json};
 use crate::profile::Profiles;
@@ -26,7 +26,8 @@ pub struct ImportedConfig {
 pub fn import(configs: &[Config]) -> ImportedConfig {
     let profiles = Profiles::built_in();
     let mut entries = Map::new();
-    let mut imported = ImportedConfig { text: String::new(), servers: Vec::new(), lost: Vec::new() };
+    let mut imported =
+        ImportedConfig { text: String::new(), servers: Vec::new(), lost: Vec::new() };
     let mut seen: Vec<(String, crate::ConfigHash)> = Vec::new();
     for spec in configs.iter().flat_map(|config| &config.servers) {
         if seen.contains(&(spec.id.clone(), spec.hash)) {

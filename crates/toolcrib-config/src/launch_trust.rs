@@ -8,7 +8,7 @@ use crate::compile::SHADOWED;
 use crate::model::auth::Auth;
 use crate::model::policy::ConfigDelivery;
 use crate::model::security::{self, GatewayProtection, Security};
-use crate::model::setting::{Setting, SecretVisibility};
+use crate::model::setting::{SecretVisibility, Setting};
 use crate::model::{Config, ConfigHash, GlobalSettings, ServerSpec, ServerTrust, to_json};
 use crate::problem::Problem;
 
@@ -89,7 +89,8 @@ impl Config {
         match was_read {
             true => self.set_global_settings(before.global_settings()),
             false => {
-                let (own, found) = (GlobalSettings::clone(self.user_settings.as_deref()?), self.security.clone());
+                let (own, found) =
+                    (GlobalSettings::clone(self.user_settings.as_deref()?), self.security.clone());
                 self.set_global_settings(own);
                 self.keep_closed(found);
             }
@@ -106,8 +107,8 @@ impl Config {
     /// TCP.
     fn keep_closed(&mut self, found: Security) {
         let Security { protection, invalid } = found;
-        let is_opened =
-            protection > GatewayProtection::Open && self.security.protection == GatewayProtection::Open;
+        let is_opened = protection > GatewayProtection::Open
+            && self.security.protection == GatewayProtection::Open;
         if is_opened {
             self.security.protection = GatewayProtection::Invalid;
         }
@@ -120,7 +121,8 @@ impl Config {
     /// Returns the global settings of discovered files that differ from the user's own files.
     fn host_launch(&self) -> Option<LaunchDefinition> {
         let own = self.user_settings.as_deref()?;
-        let says = |said: &GlobalSettings| (said.host.clone(), said.gateway.clone(), said.inputs.clone());
+        let says =
+            |said: &GlobalSettings| (said.host.clone(), said.gateway.clone(), said.inputs.clone());
         let now = self.global_settings();
         let part = |show| {
             let before = own.launch_keys(show);
@@ -132,7 +134,11 @@ impl Config {
         let revealed = part(SecretVisibility::Revealed);
         let mut shown = now.launch_keys(SecretVisibility::Masked);
         shown.retain(|key, _| revealed.contains_key(key));
-        let launch = LaunchDefinition { server: None, hash: ConfigHash::of_value(&("host", revealed)), masked_keys: shown };
+        let launch = LaunchDefinition {
+            server: None,
+            hash: ConfigHash::of_value(&("host", revealed)),
+            masked_keys: shown,
+        };
         (says(&now) != says(own)).then_some(launch)
     }
 }
@@ -152,7 +158,11 @@ impl ServerSpec {
     /// Hashes the launch. The id is included because credentials are stored under it, and so is the content of the
     /// environment file.
     fn launch_hash(&self) -> ConfigHash {
-        ConfigHash::of_value(&(&self.id, self.launch_keys(SecretVisibility::Revealed), self.env_file_values()))
+        ConfigHash::of_value(&(
+            &self.id,
+            self.launch_keys(SecretVisibility::Revealed),
+            self.env_file_values(),
+        ))
     }
 
     fn launch_keys(&self, show: SecretVisibility) -> Map<String, Json> {
@@ -182,7 +192,8 @@ impl GlobalSettings {
         gateway.remove("limits");
         let gateway = gateway.into_iter().map(|(key, value)| (format!("gateway.{key}"), value));
         host.extend(gateway);
-        let inputs = self.inputs.iter().map(|(id, input)| (id.clone(), to_json(input.masked(show))));
+        let inputs =
+            self.inputs.iter().map(|(id, input)| (id.clone(), to_json(input.masked(show))));
         host.insert("inputs".to_string(), Json::Object(inputs.collect()));
         prune(&mut host);
         host

@@ -1,7 +1,7 @@
 //! Tests of the changes that need trust again, and of what is withheld until then.
 
 use super::*;
-use crate::testing::{problem_codes, compile_discovered};
+use crate::testing::{compile_discovered, problem_codes};
 use crate::{ChangeAction, MemoryLookup, diff};
 
 const HOME: &str = "/user/toolcrib/toolcrib.yaml";
@@ -141,7 +141,8 @@ fn untrusted_change_keeps_the_trusted_definition() {
         "  a: { command: y }\n  b: { command: x, timeouts: { request: 3s } }\n  d: { command: x }";
     let before = withheld(config(old), &Config::default(), &trusted(&config(old)));
     let now = withheld(config(new), &before, &trusted(&config(old)));
-    let actions: Vec<_> = diff(&before, &now).changes.into_iter().map(|change| change.action).collect();
+    let actions: Vec<_> =
+        diff(&before, &now).changes.into_iter().map(|change| change.action).collect();
     let (kept, changed) = (ChangeAction::Keep, ChangeAction::Replace);
     assert_eq!(actions, [kept, changed, ChangeAction::Start, ChangeAction::Stop]);
     assert!(now.server("d").is_some_and(ServerSpec::is_withheld));
@@ -149,10 +150,12 @@ fn untrusted_change_keeps_the_trusted_definition() {
     assert_eq!(reported, [Some("a"), Some("d")]);
     // With trust both start; without any trust all stop.
     let then = withheld(config(new), &now, &trusted(&config(new)));
-    let actions: Vec<_> = diff(&now, &then).changes.into_iter().map(|change| change.action).collect();
+    let actions: Vec<_> =
+        diff(&now, &then).changes.into_iter().map(|change| change.action).collect();
     assert_eq!(actions, [changed, kept, changed]);
     let gone = withheld(config(new), &then, &TrustedLaunches::None);
-    let actions: Vec<_> = diff(&then, &gone).changes.into_iter().map(|change| change.action).collect();
+    let actions: Vec<_> =
+        diff(&then, &gone).changes.into_iter().map(|change| change.action).collect();
     assert_eq!(actions, [changed; 3]);
     assert!(gone.servers.iter().all(|spec| !spec.policy.enabled));
 }
@@ -198,7 +201,8 @@ fn untrusted_server_does_not_shadow_user_server() {
 fn server_lookup_prefers_servers_that_are_not_withheld() {
     let own = "version: 1\nservers: { s: { command: mine } }\n";
     let found = r#"{"servers": {"s": {"command": "theirs"}}}"#;
-    let world = MemoryLookup::default().with_file(HOME, own).with_file("/ws/.dispatch/mcp.json", found);
+    let world =
+        MemoryLookup::default().with_file(HOME, own).with_file("/ws/.dispatch/mcp.json", found);
     let both = compile_discovered(&world, "/ws");
     assert!(both.server("s").is_none(), "the id is ambiguous");
     let left = withheld(both, &Config::default(), &TrustedLaunches::None);
@@ -234,5 +238,8 @@ fn gateway_protected_only_by_untrusted_file_admits_no_one() {
     }
     // A reload keeps the trusted settings.
     let left = withheld(changed, &found, &trusted(&found));
-    assert_eq!((left.security.protection, left.gateway), (GatewayProtection::Protected, found.gateway));
+    assert_eq!(
+        (left.security.protection, left.gateway),
+        (GatewayProtection::Protected, found.gateway)
+    );
 }

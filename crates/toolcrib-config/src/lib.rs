@@ -16,12 +16,12 @@ mod import;
 mod launch_trust;
 mod lookup;
 pub mod model;
-mod source_location;
 mod problem;
 mod problem_catalog;
 mod profile;
 mod schema;
 mod secret_detection;
+mod source_location;
 mod text;
 mod value;
 mod yaml_writer;
@@ -29,7 +29,7 @@ mod yaml_writer;
 #[cfg(test)]
 mod testing;
 
-pub use client_files::{ClientApp, ClientConfigFile, UserFolders, Platform, client_files};
+pub use client_files::{ClientApp, ClientConfigFile, Platform, UserFolders, client_files};
 pub use compile::{ConfigFile, Workspace, compile};
 pub use dialect::Dialect;
 pub use diff::{ChangeAction, ConfigDiff, ServerChange, diff};
@@ -38,11 +38,16 @@ pub use import::{ImportedConfig, import};
 pub use launch_trust::{LaunchDefinition, TrustedLaunches};
 pub use lookup::{FileLookup, Lookup, MemoryLookup};
 pub use model::setting::SecretVisibility;
-pub use model::{Config, ConfigHash, ValueOrigin, SourceOutcome, RejectedServer, ServerSpec, ConfigSource, ServerTrust};
-pub use source_location::SourceLocation;
+pub use model::{
+    Config, ConfigHash, ConfigSource, RejectedServer, ServerSpec, ServerTrust, SourceOutcome,
+    ValueOrigin,
+};
 pub use problem::{Problem, Severity};
-pub use problem_catalog::{PROBLEM_SECTIONS, ProblemEntry, explain_problem, problem_codes, problems_markdown};
+pub use problem_catalog::{
+    PROBLEM_SECTIONS, ProblemEntry, explain_problem, problem_codes, problems_markdown,
+};
 pub use schema::schema;
+pub use source_location::SourceLocation;
 pub use text::clip;
-pub use value::{SecretString, MASK, TemplatePart, Reference, TextTemplate, Value};
+pub use value::{MASK, Reference, SecretString, TemplatePart, TextTemplate, Value};
 pub use yaml_writer::to_yaml;

@@ -56,7 +56,9 @@ impl Lookup for MemoryLookup {
     }
 
     fn file(&self, path: &Path) -> FileLookup {
-        self.files.get(path).map_or(FileLookup::Missing, |content| FileLookup::Content(content.clone()))
+        self.files
+            .get(path)
+            .map_or(FileLookup::Missing, |content| FileLookup::Content(content.clone()))
     }
 
     fn is_dir(&self, path: &Path) -> bool {

@@ -9,7 +9,7 @@ use crate::doc::{self, Doc, NodeId, Syntax};
 use crate::model::policy::{Policy, PolicyKeys};
 use crate::model::setting::{Layer, Setting};
 use crate::model::transport::{TransportKeys, TransportSettings};
-use crate::model::{ValueOrigin, ProfileOrigins};
+use crate::model::{ProfileOrigins, ValueOrigin};
 use crate::text;
 
 /// Complete defaults of a server.
@@ -74,7 +74,8 @@ impl Profiles {
         }
         loop {
             let (ready, waiting): (Vec<_>, Vec<_>) = drafts.into_iter().partition(|draft| {
-                self.profiles.contains_key(draft.base.as_deref().unwrap_or(Dialect::Native.as_str()))
+                self.profiles
+                    .contains_key(draft.base.as_deref().unwrap_or(Dialect::Native.as_str()))
             });
             if ready.is_empty() {
                 return waiting.iter().for_each(|draft| report_missing_base(cx, draft));

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 
 use crate::doc::{self, Doc, Syntax};
-use crate::{Config, Dialect, MemoryLookup, ConfigFile, Workspace, compile};
+use crate::{Config, ConfigFile, Dialect, MemoryLookup, Workspace, compile};
 
 /// Deserializes valid YAML.
 pub(crate) fn deserialize_yaml<T: DeserializeOwned>(yaml: &str) -> T {

@@ -146,7 +146,9 @@ impl Value {
             Self::Secret { provider, path } => {
                 vec![Reference::Secret { provider: provider.clone(), path: path.clone() }]
             }
-            Self::Template(TextTemplate(parts)) => parts.iter().filter_map(TemplatePart::reference).collect(),
+            Self::Template(TextTemplate(parts)) => {
+                parts.iter().filter_map(TemplatePart::reference).collect()
+            }
         }
     }
 
@@ -176,7 +178,8 @@ impl Value {
     /// Returns a copy with all literal text masked.
     #[must_use]
     pub fn masked(&self) -> Self {
-        let mask = |text: &SecretString| SecretString::new(if text.0.is_empty() { "" } else { MASK });
+        let mask =
+            |text: &SecretString| SecretString::new(if text.0.is_empty() { "" } else { MASK });
         match self {
             Self::Literal(text) => Self::Literal(mask(text)),
             Self::FromEnv { name, prefix } => {
@@ -188,9 +191,10 @@ impl Value {
                     .iter()
                     .map(|part| match part {
                         TemplatePart::Text(text) => TemplatePart::Text(mask(text)),
-                        TemplatePart::Env { name, default } => {
-                            TemplatePart::Env { name: name.clone(), default: default.as_ref().map(mask) }
-                        }
+                        TemplatePart::Env { name, default } => TemplatePart::Env {
+                            name: name.clone(),
+                            default: default.as_ref().map(mask),
+                        },
                         TemplatePart::Input(id) => TemplatePart::Input(id.clone()),
                     })
                     .collect(),
@@ -220,7 +224,10 @@ impl TemplatePart {
         }
     }
 
-    fn resolve(&self, find: &dyn Fn(&Reference) -> Option<String>) -> Result<SecretString, Reference> {
+    fn resolve(
+        &self,
+        find: &dyn Fn(&Reference) -> Option<String>,
+    ) -> Result<SecretString, Reference> {
         match self {
             Self::Text(text) => Ok(text.clone()),
             Self::Input(id) => {

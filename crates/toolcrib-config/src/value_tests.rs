@@ -23,7 +23,10 @@ fn native_text_parses_references_and_escaped_dollars() {
             TemplatePart::Env { name: "B".into(), default: Some(SecretString::new("b")) },
         ]))),
     );
-    check("${input:key}", Ok(Value::Template(TextTemplate(vec![TemplatePart::Input("key".into())]))));
+    check(
+        "${input:key}",
+        Ok(Value::Template(TextTemplate(vec![TemplatePart::Input("key".into())]))),
+    );
     check("${A", Err("`${` has no closing `}`"));
     check("${a.b}", Err("`${…}` does not contain a variable name"));
 }
@@ -35,8 +38,9 @@ fn resolve_joins_parts_and_reports_missing_references() {
         Reference::Env(name) if name == "EMPTY" => Some(String::new()),
         _ => None,
     };
-    let resolved =
-        |text: &str| Value::parse_native(text).unwrap().resolve(&find).map(|h| h.reveal().to_string());
+    let resolved = |text: &str| {
+        Value::parse_native(text).unwrap().resolve(&find).map(|h| h.reveal().to_string())
+    };
     assert_eq!(resolved("x${A}y"), Ok("x1y".into()));
     assert_eq!(resolved("${B:-b}"), Ok("b".into()));
     assert_eq!(resolved("${EMPTY}"), Ok(String::new()));

@@ -10,12 +10,17 @@ pub(crate) fn write(map: &Map<String, Json>, comment: &CommentFn<'_>) -> String 
     let mut writer = Writer { out: String::new(), comment, lists: ListStyle::OneLine };
     writer.write_map(map, 0, &mut Vec::new());
     // The output is for terminals. Characters outside of ASCII occur only in quotes and comments.
-    writer.out.chars().map(|c| if is_misleading(c) { escape_sequence(c) } else { c.to_string() }).collect()
+    writer
+        .out
+        .chars()
+        .map(|c| if is_misleading(c) { escape_sequence(c) } else { c.to_string() })
+        .collect()
 }
 
 /// Writes a value as a YAML document with one line for each scalar. Equal values give equal text.
 pub fn to_yaml(value: &Json) -> String {
-    let mut writer = Writer { out: String::new(), comment: &|_| String::new(), lists: ListStyle::Lines };
+    let mut writer =
+        Writer { out: String::new(), comment: &|_| String::new(), lists: ListStyle::Lines };
     match value {
         Json::Object(map) if !map.is_empty() => writer.write_map(map, 0, &mut Vec::new()),
         Json::Array(items) if !items.is_empty() => writer.write_list(items, 0, &mut Vec::new()),
@@ -40,7 +45,12 @@ enum ListStyle {
 }
 
 impl Writer<'_> {
-    fn write_map<'k>(&mut self, map: &'k Map<String, Json>, indent: usize, path: &mut Vec<&'k str>) {
+    fn write_map<'k>(
+        &mut self,
+        map: &'k Map<String, Json>,
+        indent: usize,
+        path: &mut Vec<&'k str>,
+    ) {
         for (key, value) in map {
             path.push(key);
             self.write_indent(indent);

@@ -150,7 +150,10 @@ fn find_widened_rights(good: &Config, config: &Config) -> Vec<String> {
         config.gateway.tokens == good.gateway.tokens && config.gateway.oauth == good.gateway.oauth;
     check(protection == GatewayProtection::Protected && !same_tokens, "other tokens");
     check(config.host.pins != Pins::Enforce, "pins");
-    check(!invalid(SecuritySection::Secrets) && config.host.secrets != good.host.secrets, "secrets");
+    check(
+        !invalid(SecuritySection::Secrets) && config.host.secrets != good.host.secrets,
+        "secrets",
+    );
     if !invalid(SecuritySection::Grants) {
         let members = &config.host.grants.members;
         check(!members.contains_key("default"), "`default` is unrestricted");
@@ -220,7 +223,10 @@ fn removed_section_widens_rights() {
     {
         let mut file = strict_config();
         file.pointer_mut(path).unwrap().as_object_mut().unwrap().remove(key).unwrap();
-        assert!(!find_widened_rights(&base, &compile_text(&file.to_string())).is_empty(), "{path}/{key}");
+        assert!(
+            !find_widened_rights(&base, &compile_text(&file.to_string())).is_empty(),
+            "{path}/{key}"
+        );
     }
 }
 

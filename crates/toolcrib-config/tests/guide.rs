@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use toolcrib_config::{Dialect, MemoryLookup, ConfigFile, Workspace, compile};
+use toolcrib_config::{ConfigFile, Dialect, MemoryLookup, Workspace, compile};
 
 /// Variables used by the examples.
 const VARIABLES: [&str; 4] = ["API_TOKEN", "DOCS_TOKEN", "PLAYWRIGHT_TOKEN", "VAULT_TOKEN"];
@@ -38,7 +38,9 @@ fn guide_examples_compile_without_problems() {
 fn wrong_guide_example_has_problems() {
     let text = "```yaml\nversion: 1\nservers: { git: { comand: git-mcp } }\n```\n";
     let examples: Vec<_> = examples(text).collect();
-    let [(language, example)] = examples[..] else { panic!("expected one example, found {}", examples.len()) };
+    let [(language, example)] = examples[..] else {
+        panic!("expected one example, found {}", examples.len())
+    };
     assert!(!compile_problems(Dialect::Native, language, example).is_empty());
 }
 
@@ -77,7 +79,8 @@ fn compile_problems(dialect: Dialect, language: &str, example: &str) -> Vec<Stri
     let name = format!("example.{}", if language == "yaml" { "yaml" } else { "json" });
     let mut lookup = MemoryLookup::default().with_file(root.join(&name), example);
     lookup = VARIABLES.iter().fold(lookup, |lookup, name| lookup.with_env(name, "value"));
-    lookup = FILES.iter().fold(lookup, |lookup, (path, text)| lookup.with_file(root.join(path), *text));
+    lookup =
+        FILES.iter().fold(lookup, |lookup, (path, text)| lookup.with_file(root.join(path), *text));
     let config_file = ConfigFile { path: name.into(), dialect: Some(dialect) };
     let config = compile(&Workspace { root, home: None, config_file: Some(config_file) }, &lookup);
     config.problems.iter().map(|problem| format!("{}: {}", problem.code, problem.text)).collect()

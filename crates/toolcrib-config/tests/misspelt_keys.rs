@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use toolcrib_config::model::security::SecuritySection;
-use toolcrib_config::{Config, Dialect, MemoryLookup, ConfigFile, Severity, Workspace, compile};
+use toolcrib_config::{Config, ConfigFile, Dialect, MemoryLookup, Severity, Workspace, compile};
 
 /// A valid file of one format and its restricting keys.
 struct FormatCase {
@@ -119,7 +119,10 @@ fn compile_files(dialect: Dialect, path: &str, files: &[(&str, &str)]) -> Config
         lookup = lookup.with_file(format!("/ws/{path}"), *text);
     }
     let config_file = ConfigFile { path: PathBuf::from("/ws").join(path), dialect: Some(dialect) };
-    compile(&Workspace { root: PathBuf::from("/ws"), home: None, config_file: Some(config_file) }, &lookup)
+    compile(
+        &Workspace { root: PathBuf::from("/ws"), home: None, config_file: Some(config_file) },
+        &lookup,
+    )
 }
 
 fn to_file_text(dialect: Dialect, file: &Value) -> String {
@@ -166,7 +169,8 @@ fn find_widened_rights(good: &Config, config: &Config) -> Vec<String> {
 fn misspelt_or_misplaced_keys_never_widen_rights() {
     let (mut wider, mut count) = (Vec::new(), 0);
     for FormatCase { dialect, path, good, keys } in cases() {
-        let compiled = |file: &Value| compile_files(dialect, path, &[(path, &to_file_text(dialect, file))]);
+        let compiled =
+            |file: &Value| compile_files(dialect, path, &[(path, &to_file_text(dialect, file))]);
         let base = compiled(&good);
         assert_eq!(base.problems, [], "{dialect}: the valid file has no problems");
         assert!(!base.servers.is_empty(), "{dialect}");
@@ -175,7 +179,9 @@ fn misspelt_or_misplaced_keys_never_widen_rights() {
                 continue;
             }
             let mistakes = mistakes::misspell_key(&good, &path).into_iter();
-            for (mistake, file) in mistakes.chain(mistakes::move_key(&good, &path, MAPS_WITH_FREE_KEYS)) {
+            for (mistake, file) in
+                mistakes.chain(mistakes::move_key(&good, &path, MAPS_WITH_FREE_KEYS))
+            {
                 count += 1;
                 let config = compiled(&file);
                 let is_reported = config.problems.iter().any(|it| it.severity == Severity::Error);
@@ -212,7 +218,8 @@ fn misspelt_or_misplaced_team_members_give_no_grants() {
             "/members" => mistakes::misspell_key(&good, path),
             _ => Vec::new(),
         };
-        for (mistake, team) in misspelt.into_iter().chain(mistakes::move_key(&good, path, &["alice"]))
+        for (mistake, team) in
+            misspelt.into_iter().chain(mistakes::move_key(&good, path, &["alice"]))
         {
             let mut config = files(&team);
             assert!(config.security.is_invalid(SecuritySection::Grants), "{mistake}");

@@ -23,8 +23,10 @@ fn committed_problem_page_is_up_to_date() {
 fn catalog_has_exactly_the_codes_of_the_sources() {
     let sources = source_texts();
     let listed: BTreeSet<&str> = problem_codes().collect();
-    let unused: Vec<_> =
-        listed.iter().filter(|code| !sources.iter().any(|text| text.contains(&format!("\"{code}\"")))).collect();
+    let unused: Vec<_> = listed
+        .iter()
+        .filter(|code| !sources.iter().any(|text| text.contains(&format!("\"{code}\""))))
+        .collect();
     assert!(unused.is_empty(), "no source reports these codes: {unused:?}");
     let reported: BTreeSet<&str> = sources.iter().flat_map(|text| reported_codes(text)).collect();
     assert!(reported.len() > 100, "only {} codes were found in the sources", reported.len());
@@ -52,7 +54,9 @@ fn reported_codes(text: &str) -> impl Iterator<Item = &str> {
         let rest = &text[at + 1..];
         let code = &rest[..rest.find('"')?];
         let is_code = code.contains('.')
-            && code.split('.').all(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase() || c == '_'));
+            && code.split('.').all(|part| {
+                !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+            });
         (is_code && is_reported(&text[..at])).then_some(code)
     })
 }
@@ -65,9 +69,15 @@ fn is_reported(before: &str) -> bool {
     let Some(open) = before.rfind('(') else { return false };
     let argument = before[open + 1..].trim();
     let is_second = argument.ends_with(',') && argument.matches(',').count() == 1;
-    let name = before[..open].rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+    let name = before[..open]
+        .rsplit(|c: char| !c.is_alphanumeric() && c != '_')
+        .next()
+        .unwrap_or_default();
     let reports = ["error", "warning", "info"].contains(&name)
-        || (name == "new" && ["Defect::new", "ApiError::new", "Problem::new"].iter().any(|path| before[..open].ends_with(path)));
+        || (name == "new"
+            && ["Defect::new", "ApiError::new", "Problem::new"]
+                .iter()
+                .any(|path| before[..open].ends_with(path)));
     reports && (argument.is_empty() || is_second)
 }
 
@@ -79,9 +89,11 @@ fn source_texts() -> Vec<String> {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap();
-            let is_skipped = ["tests", "examples", "benches", "toolcrib-testkit", "problem_catalog"].contains(&name)
-                || name.ends_with("tests.rs")
-                || name == "testing.rs";
+            let is_skipped =
+                ["tests", "examples", "benches", "toolcrib-testkit", "problem_catalog"]
+                    .contains(&name)
+                    || name.ends_with("tests.rs")
+                    || name == "testing.rs";
             if is_skipped {
                 continue;
             }

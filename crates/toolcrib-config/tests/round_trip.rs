@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use generated::{GeneratedFiles, SecretTexts, compile_in, files};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use toolcrib_config::{Config, Dialect, ConfigFile, SecretVisibility};
+use toolcrib_config::{Config, ConfigFile, Dialect, SecretVisibility};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
@@ -21,7 +21,8 @@ proptest! {
 fn assert_round_trip(files: &GeneratedFiles) -> Result<(), TestCaseError> {
     let first = files.compile();
     let text = first.explain(SecretVisibility::Revealed);
-    let config_file = ConfigFile { path: "/else/where.yaml".into(), dialect: Some(Dialect::Native) };
+    let config_file =
+        ConfigFile { path: "/else/where.yaml".into(), dialect: Some(Dialect::Native) };
     let again =
         compile_in(Some(config_file), [("/else/where.yaml".to_string(), text.clone())].into_iter());
     let news: Vec<_> = error_codes(&again).difference(&error_codes(&first)).cloned().collect();

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
-use toolcrib_config::{Config, Dialect, MemoryLookup, ConfigFile, Workspace, compile, schema};
+use toolcrib_config::{Config, ConfigFile, Dialect, MemoryLookup, Workspace, compile, schema};
 
 const MAX_BYTES: usize = 100_000;
 

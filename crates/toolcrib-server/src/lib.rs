@@ -2,11 +2,11 @@
 
 pub mod api;
 pub mod body_budget;
-mod shutdown;
 pub mod front;
 pub mod gateway;
 pub mod identity;
 pub mod message_stream;
 mod metrics;
+mod shutdown;
 pub mod trace;
 pub mod version;

@@ -6,8 +6,8 @@ use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use toolcrib_wire::{
-    FrameDecoder, ParseError, Frame, FrameError, Framing, MessageLimits, MalformedMessage, Message, RawJson, RpcError, MessageKind,
-    build, code, parse_with_guard,
+    Frame, FrameDecoder, FrameError, Framing, MalformedMessage, Message, MessageKind,
+    MessageLimits, ParseError, RawJson, RpcError, build, code, parse_with_guard,
 };
 
 use crate::body_budget::Reservation;
@@ -116,7 +116,10 @@ impl<R: AsyncRead + Unpin> MessageReader<R> {
 }
 
 /// Writes the messages of a queue, until the queue closes or a write fails.
-pub async fn write_messages(mut queue: mpsc::Receiver<RawJson>, mut output: impl AsyncWrite + Unpin) {
+pub async fn write_messages(
+    mut queue: mpsc::Receiver<RawJson>,
+    mut output: impl AsyncWrite + Unpin,
+) {
     let mut bytes = Vec::new();
     while let Some(message) = queue.recv().await {
         bytes.clear();

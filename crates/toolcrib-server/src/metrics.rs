@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 use toolcrib::ServerStatus;
-use toolcrib::host::{LATENCY_BOUNDS, HostStats, ToolCount, Visibility};
+use toolcrib::host::{HostStats, LATENCY_BOUNDS, ToolCount, Visibility};
 
 use crate::api::scope;
 use crate::front::Front;
@@ -26,12 +26,16 @@ pub(crate) fn routes() -> Router<Arc<Front>> {
     Router::new().route("/metrics", get(serve_metrics))
 }
 
-async fn serve_metrics(State(front): State<Arc<Front>>, Extension(principal): Extension<Principal>) -> Response {
+async fn serve_metrics(
+    State(front): State<Arc<Front>>,
+    Extension(principal): Extension<Principal>,
+) -> Response {
     let visible = front.visibility_for(&principal);
     let mut text = MetricsText::default();
     write_host_metrics(&mut text, &scope::visible_stats(&front, &principal, &visible));
     let clients = front.gateway.sessions();
-    text.family("toolcrib_gateway_sessions", "gauge", "Open client sessions over HTTP.").sample(&[], clients);
+    text.family("toolcrib_gateway_sessions", "gauge", "Open client sessions over HTTP.")
+        .sample(&[], clients);
     let bodies = front.gateway.body_bytes();
     text.family("toolcrib_request_body_bytes", "gauge", "Memory used by request bodies.")
         .sample(&[], bodies);
@@ -53,12 +57,7 @@ fn write_host_metrics(text: &mut MetricsText, status: &HostStats) {
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     text.family("toolcrib_build_info", "gauge", "The program.").sample(&version, 1);
     for (name, kind, help, value) in [
-        (
-            "toolcrib_registry_version",
-            "gauge",
-            "Version of the newest snapshot.",
-            status.version,
-        ),
+        ("toolcrib_registry_version", "gauge", "Version of the newest snapshot.", status.version),
         ("toolcrib_reloads_total", "counter", "Loaded configurations.", status.reloads),
         ("toolcrib_servers", "gauge", "Servers.", status.servers as u64),
         ("toolcrib_servers_ready", "gauge", "Ready servers.", status.ready as u64),

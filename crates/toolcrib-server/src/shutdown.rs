@@ -41,7 +41,11 @@ impl Shutdown {
     }
 
     pub(crate) fn listener(&self) -> ShutdownListener<'_> {
-        ShutdownListener { shutdown: self, notify: Box::pin(self.notify.notified()), is_registered: false }
+        ShutdownListener {
+            shutdown: self,
+            notify: Box::pin(self.notify.notified()),
+            is_registered: false,
+        }
     }
 }
 

@@ -26,7 +26,10 @@ pub fn run_cargo(root: &Path, args: &[&str]) -> Result<String, CommandError> {
 
 /// Runs `program` in `folder` and returns its output.
 pub fn run_command(program: &str, args: &[&str], folder: &Path) -> Result<String, CommandError> {
-    let failed = |message: String| CommandError { command: format!("{program} {}", args.join(" ")), message };
+    let failed = |message: String| CommandError {
+        command: format!("{program} {}", args.join(" ")),
+        message,
+    };
     let output = Command::new(program)
         .args(args)
         .current_dir(folder)

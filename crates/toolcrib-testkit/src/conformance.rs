@@ -31,11 +31,17 @@ pub struct Scenarios {
 pub async fn run_suite(args: &[&str], limit: Duration) -> io::Result<Output> {
     let [node, script] = peers::conformance_suite().map_err(io::Error::other)?;
     let output = Command::new(node).arg(script).args(args).kill_on_drop(true).output();
-    timeout(limit, output).await.map_err(|_| io::Error::other(format!("the conformance suite did not end within {limit:?}")))?
+    timeout(limit, output).await.map_err(|_| {
+        io::Error::other(format!("the conformance suite did not end within {limit:?}"))
+    })?
 }
 
 /// Lists the scenarios of one role.
-pub async fn list_scenarios(role: ConformanceRole, version: &str, limit: Duration) -> io::Result<Scenarios> {
+pub async fn list_scenarios(
+    role: ConformanceRole,
+    version: &str,
+    limit: Duration,
+) -> io::Result<Scenarios> {
     let output = run_suite(&["list", "--requirements", version], limit).await?;
     Ok(parse_scenarios(role, &String::from_utf8_lossy(&output.stdout)))
 }

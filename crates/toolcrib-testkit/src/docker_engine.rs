@@ -133,14 +133,22 @@ async fn handle_request(
     Ok(build_response(&received, &state, upgrade))
 }
 
-fn build_response(request: &EngineRequest, state: &Arc<EngineState>, upgrade: OnUpgrade) -> Response<Full<Bytes>> {
+fn build_response(
+    request: &EngineRequest,
+    state: &Arc<EngineState>,
+    upgrade: OnUpgrade,
+) -> Response<Full<Bytes>> {
     let segments: Vec<&str> = request.route.split(['/', ' ']).collect();
     match segments.as_slice() {
-        ["GET", "", "version"] => json_response(200, &json!({"ApiVersion": "1.41", "Version": "20.10"})),
+        ["GET", "", "version"] => {
+            json_response(200, &json!({"ApiVersion": "1.41", "Version": "20.10"}))
+        }
         ["GET", "", "containers", "existing", "json"] => {
             json_response(200, &json!({"Id": "existing", "State": {"Running": true}}))
         }
-        ["POST", "", "containers", "create"] => json_response(201, &json!({"Id": "created", "Warnings": []})),
+        ["POST", "", "containers", "create"] => {
+            json_response(201, &json!({"Id": "created", "Warnings": []}))
+        }
         ["POST", "", "containers", "created", "start"] => json_response(204, &Value::Null),
         ["DELETE", "", "containers", "created"] => json_response(204, &Value::Null),
         ["POST", "", "containers", "existing" | "created", "exec"] => {
@@ -149,12 +157,16 @@ fn build_response(request: &EngineRequest, state: &Arc<EngineState>, upgrade: On
             execs.insert(id, request.body["Cmd"][0] != "sh");
             json_response(201, &json!({"Id": id.to_string()}))
         }
-        ["POST", "", "exec", id, "start"] => start_exec(id.parse().unwrap_or_default(), state, upgrade),
+        ["POST", "", "exec", id, "start"] => {
+            start_exec(id.parse().unwrap_or_default(), state, upgrade)
+        }
         ["GET", "", "exec", id, "json"] => {
             let running = lock(&state.running).get(&id.parse().unwrap_or_default()).copied();
             match running {
                 Some(true) => json_response(200, &json!({"Running": true, "Pid": 7})),
-                Some(false) => json_response(200, &json!({"Running": false, "Pid": 7, "ExitCode": 0})),
+                Some(false) => {
+                    json_response(200, &json!({"Running": false, "Pid": 7, "ExitCode": 0}))
+                }
                 None => json_response(404, &json!({"message": "no such exec"})),
             }
         }

@@ -58,12 +58,20 @@ pub fn load_seeds() -> std::io::Result<Vec<(PathBuf, Vec<u8>)>> {
 
 /// Sends an input and checks the response. The error describes a missing or malformed response, or a failure
 /// of the gateway itself.
-pub async fn send_input(gateway: SocketAddr, session: &str, input: &[u8]) -> Result<InputOutcome, String> {
+pub async fn send_input(
+    gateway: SocketAddr,
+    session: &str,
+    input: &[u8],
+) -> Result<InputOutcome, String> {
     let Some((&route, rest)) = input.split_first() else { return Ok(InputOutcome::NoResponse) };
     let route = usize::from(route.wrapping_sub(b'a')) % (ROUTES.len() + 1);
-    let request = ROUTES.get(route.wrapping_sub(1)).map(|route| build_request(*route, gateway, session, rest));
+    let request = ROUTES
+        .get(route.wrapping_sub(1))
+        .map(|route| build_request(*route, gateway, session, rest));
     let response = send_and_receive(gateway, request.as_deref().unwrap_or(rest), request.is_none());
-    let response = timeout(RESPONSE_LIMIT, response).await.map_err(|_| "no response within the limit".to_owned())?;
+    let response = timeout(RESPONSE_LIMIT, response)
+        .await
+        .map_err(|_| "no response within the limit".to_owned())?;
     // The test input may break the connection, so the way it ends does not matter.
     let response = response.unwrap_or_default();
     match (request, response.is_empty()) {
@@ -73,7 +81,12 @@ pub async fn send_input(gateway: SocketAddr, session: &str, input: &[u8]) -> Res
     }
 }
 
-fn build_request(route: (&str, &str, bool), gateway: SocketAddr, session: &str, rest: &[u8]) -> Vec<u8> {
+fn build_request(
+    route: (&str, &str, bool),
+    gateway: SocketAddr,
+    session: &str,
+    rest: &[u8],
+) -> Vec<u8> {
     let (method, path, in_session) = route;
     let (path_rest, rest) = split_line(rest);
     let mut request = format!("{method} {path}").into_bytes();
@@ -118,7 +131,11 @@ fn is_framing_header(header: &[u8]) -> bool {
 
 /// Returns the response up to the end of the connection, or up to the head of an event stream, which may
 /// never end.
-async fn send_and_receive(gateway: SocketAddr, request: &[u8], ends: bool) -> std::io::Result<Vec<u8>> {
+async fn send_and_receive(
+    gateway: SocketAddr,
+    request: &[u8],
+    ends: bool,
+) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(gateway).await?;
     let (mut response, mut chunk) = (Vec::new(), vec![0; 16 << 10]);
     // The gateway does not read the rest of a request that it rejects early.

@@ -102,7 +102,10 @@ impl HttpServer {
     }
 
     /// Waits for a matching request, which may already have arrived. Returns `None` after the limit.
-    pub async fn wait_for_request(&self, wanted: impl Fn(&ReceivedRequest) -> bool) -> Option<ReceivedRequest> {
+    pub async fn wait_for_request(
+        &self,
+        wanted: impl Fn(&ReceivedRequest) -> bool,
+    ) -> Option<ReceivedRequest> {
         let found = || self.requests().into_iter().find(&wanted);
         self.log.wait_until(|| found().is_some()).await;
         found()
@@ -203,7 +206,11 @@ impl RequestLog {
 
 type RequestHandler = dyn Fn(&ReceivedRequest) -> ScriptedResponse + Send + Sync;
 
-async fn accept_connections(listener: TcpListener, script: Arc<RequestHandler>, log: Arc<RequestLog>) {
+async fn accept_connections(
+    listener: TcpListener,
+    script: Arc<RequestHandler>,
+    log: Arc<RequestLog>,
+) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         while connections.try_join_next().is_some() {}
@@ -249,7 +256,8 @@ fn build_response(
     log: Arc<RequestLog>,
 ) -> Response<impl hyper::body::Body<Data = Bytes, Error = io::Error>> {
     let open = OpenResponseGuard::new(log);
-    let mut response = Response::new(StreamBody::new(response_body(reply.steps, reply.live_steps, open)));
+    let mut response =
+        Response::new(StreamBody::new(response_body(reply.steps, reply.live_steps, open)));
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or_default();
     for (name, value) in reply.headers {
         let name = hyper::header::HeaderName::from_bytes(name.as_bytes());
@@ -265,26 +273,32 @@ fn response_body(
     live_steps: Option<mpsc::Receiver<BodyStep>>,
     open: OpenResponseGuard,
 ) -> impl Stream<Item = io::Result<Frame<Bytes>>> {
-    stream::unfold((steps.into_iter(), live_steps, open), |(mut steps, mut live_steps, open)| async move {
-        loop {
-            let step = match (steps.next(), &mut live_steps) {
-                (Some(step), _) => step,
-                (None, Some(live_steps)) => live_steps.recv().await?,
-                (None, None) => return None,
-            };
-            match step {
-                BodyStep::Send(text) => {
-                    return Some((Ok(Frame::data(text.into())), (steps, live_steps, open)));
+    stream::unfold(
+        (steps.into_iter(), live_steps, open),
+        |(mut steps, mut live_steps, open)| async move {
+            loop {
+                let step = match (steps.next(), &mut live_steps) {
+                    (Some(step), _) => step,
+                    (None, Some(live_steps)) => live_steps.recv().await?,
+                    (None, None) => return None,
+                };
+                match step {
+                    BodyStep::Send(text) => {
+                        return Some((Ok(Frame::data(text.into())), (steps, live_steps, open)));
+                    }
+                    BodyStep::Pause(time) => sleep(time).await,
+                    BodyStep::Reset => {
+                        sleep(RESET_DELAY).await;
+                        return Some((
+                            Err(io::ErrorKind::ConnectionReset.into()),
+                            (steps, live_steps, open),
+                        ));
+                    }
+                    BodyStep::Stall => std::future::pending().await,
                 }
-                BodyStep::Pause(time) => sleep(time).await,
-                BodyStep::Reset => {
-                    sleep(RESET_DELAY).await;
-                    return Some((Err(io::ErrorKind::ConnectionReset.into()), (steps, live_steps, open)));
-                }
-                BodyStep::Stall => std::future::pending().await,
             }
-        }
-    })
+        },
+    )
 }
 
 /// Counts a response as open until it is dropped.

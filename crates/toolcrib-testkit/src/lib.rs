@@ -1,16 +1,16 @@
 //! Test fixtures and hygiene checks shared by all crates.
 
-pub mod command;
 pub mod cgroup;
+pub mod command;
 pub mod conformance;
 pub mod dependencies;
 pub mod docker_engine;
 pub mod gateway_input;
 pub mod http;
 pub mod licence;
+pub mod openid_provider;
 pub mod peers;
 pub mod processes;
-pub mod openid_provider;
 pub mod scripted;
 pub mod tidy;
 pub mod time_limit;

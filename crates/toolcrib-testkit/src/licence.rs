@@ -69,7 +69,11 @@ pub fn find_disallowed(metadata: &str) -> Result<Vec<String>, serde_json::Error>
 }
 
 fn rejection_reason(package: &Value) -> Option<String> {
-    let name = format!("{} {}", text_or_placeholder(&package["name"]), text_or_placeholder(&package["version"]));
+    let name = format!(
+        "{} {}",
+        text_or_placeholder(&package["name"]),
+        text_or_placeholder(&package["version"])
+    );
     let Some(licence) = package["license"].as_str() else {
         return Some(format!("{name}: has no licence"));
     };

@@ -98,7 +98,8 @@ mod tests {
 
     #[test]
     fn missing_peer_error_names_the_install_command() {
-        let error = python_program("v2", "no-such-package", "no-such-binary").unwrap_err().to_string();
+        let error =
+            python_program("v2", "no-such-package", "no-such-binary").unwrap_err().to_string();
         assert!(error.contains("`no-such-package`") && error.contains("`make setup`"), "{error}");
     }
 }

@@ -65,7 +65,8 @@ pub struct TidyReport {
 
 /// Runs every rule over every file.
 pub fn check_files(files: &[SourceFile]) -> TidyReport {
-    let mut report = TidyReport { findings: Vec::new(), notes: vec![format!("{} files", files.len())] };
+    let mut report =
+        TidyReport { findings: Vec::new(), notes: vec![format!("{} files", files.len())] };
     for file in files {
         report.findings.extend(rust::check_purpose_line(file));
         report.findings.extend(rust::check_length(file));
@@ -96,7 +97,11 @@ fn finding(rule: &'static str, file: &SourceFile, line: usize, text: impl Into<S
 }
 
 /// Returns a finding for each line for which `check` returns a text.
-fn findings_by_line(rule: &'static str, file: &SourceFile, check: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
+fn findings_by_line(
+    rule: &'static str,
+    file: &SourceFile,
+    check: impl Fn(&str) -> Option<String>,
+) -> Vec<Finding> {
     let lines = file.text.lines().enumerate();
     lines
         .filter_map(|(at, line)| check(line).map(|text| finding(rule, file, at + 1, text)))
@@ -121,10 +126,14 @@ mod tests {
             format!("fn a() {{ {}() }}\n// {}x/\n", concat!("to", "do!"), concat!("/ro", "ot/"));
         let long = "x\n".repeat(251) + "[gone](gone.md) " + concat!("py", "pi.org DO", "M-99");
         let relative = concat!("//! Wh", "at.\n\n#[test]\nfn wh", "at_is() {}\npub struct A;\n");
-        let verbs: String = (0..9).map(|at| format!("impl A{at} {{\n    fn take(&self) {{}}\n}}\n")).collect();
+        let verbs: String =
+            (0..9).map(|at| format!("impl A{at} {{\n    fn take(&self) {{}}\n}}\n")).collect();
         let files = [
             SourceFile::new("crates/a/src/a.rs", &rust),
-            SourceFile::new("crates/a/src/b.rs", &("//! B.\n".to_owned() + &"fn b() {}\n".repeat(800))),
+            SourceFile::new(
+                "crates/a/src/b.rs",
+                &("//! B.\n".to_owned() + &"fn b() {}\n".repeat(800)),
+            ),
             SourceFile::new("crates/a/Cargo.toml", "[package]\n"),
             SourceFile::new("crates/toolcrib/src/store.rs", "//! S.\nuse crate::host;\n"),
             SourceFile::new("ARCHITECTURE.md", &long),
@@ -137,9 +146,26 @@ mod tests {
             check_files(&files).findings.iter().map(|finding| finding.rule).collect();
         rules.sort_unstable();
         rules.dedup();
-        let all = ["architecture-length", "bare-verb", "code-path", "comment-subject", "file-length", "file-size", "links", "lints"];
+        let all = [
+            "architecture-length",
+            "bare-verb",
+            "code-path",
+            "comment-subject",
+            "file-length",
+            "file-size",
+            "links",
+            "lints",
+        ];
         let rest = [
-            "machine-path", "module-direction", "purpose", "registry-host", "requirement-ids", "test-name", "type-name", "unfinished", "vague-actor",
+            "machine-path",
+            "module-direction",
+            "purpose",
+            "registry-host",
+            "requirement-ids",
+            "test-name",
+            "type-name",
+            "unfinished",
+            "vague-actor",
         ];
         assert_eq!(rules, [&all[..], &rest[..]].concat());
     }

@@ -62,7 +62,12 @@ impl WebSocketServer {
         let address = listener.local_addr()?;
         let traffic = Arc::new(ReceivedTraffic::default());
         let mut accept_task = JoinSet::new();
-        accept_task.spawn(accept_connections(listener, handshake, Arc::new(script), Arc::clone(&traffic)));
+        accept_task.spawn(accept_connections(
+            listener,
+            handshake,
+            Arc::new(script),
+            Arc::clone(&traffic),
+        ));
         Ok(Self { address, traffic, _accept_task: accept_task })
     }
 
@@ -86,15 +91,21 @@ impl WebSocketServer {
     }
 }
 
-async fn accept_connections(listener: TcpListener, handshake: HandshakePolicy, script: Arc<MessageHandler>, traffic: Arc<ReceivedTraffic>) {
+async fn accept_connections(
+    listener: TcpListener,
+    handshake: HandshakePolicy,
+    script: Arc<MessageHandler>,
+    traffic: Arc<ReceivedTraffic>,
+) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         while connections.try_join_next().is_some() {}
         let (script, traffic) = (Arc::clone(&script), Arc::clone(&traffic));
         connections.spawn(async move {
             #[expect(clippy::result_large_err, reason = "the library defines the callback type")]
-            let greet =
-                |request: &Request, response: Response| handle_handshake(handshake, request, response, &traffic);
+            let greet = |request: &Request, response: Response| {
+                handle_handshake(handshake, request, response, &traffic)
+            };
             // Some scripts break the connection on purpose.
             if let Ok(socket) = accept_hdr_async(stream, greet).await {
                 let _ = run_connection(socket, &script, &traffic).await;

@@ -1,7 +1,7 @@
 //! Checks the dependencies of all crates and their licences.
 
 use toolcrib_testkit::command::{self, CommandError};
-use toolcrib_testkit::dependencies::{FORBIDDEN_DEPENDENCIES, list_dependencies, find_forbidden};
+use toolcrib_testkit::dependencies::{FORBIDDEN_DEPENDENCIES, find_forbidden, list_dependencies};
 use toolcrib_testkit::{licence, workspace_root};
 
 #[test]
@@ -41,8 +41,8 @@ fn every_crate_of_the_workspace_has_a_rule() {
     // A folder without a manifest is left over from another branch.
     for folder in folders.filter(|folder| folder.join("Cargo.toml").exists()) {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let known =
-            name == "toolcrib-testkit" || FORBIDDEN_DEPENDENCIES.iter().any(|(package, _)| *package == name);
+        let known = name == "toolcrib-testkit"
+            || FORBIDDEN_DEPENDENCIES.iter().any(|(package, _)| *package == name);
         assert!(known, "crates/{name} has no line in toolcrib_testkit::directions::FORBIDDEN");
     }
 }

@@ -20,13 +20,21 @@ const DISCOVER: &str = r#"{"jsonrpc":"2.0","id":1,"method":"server/discover","pa
 
 #[test]
 fn everything_server_answers_initialize() {
-    check_initialize(official_npm_program("mcp-server-everything"), &["stdio"], "mcp-servers/everything");
+    check_initialize(
+        official_npm_program("mcp-server-everything"),
+        &["stdio"],
+        "mcp-servers/everything",
+    );
 }
 
 #[test]
 fn filesystem_server_answers_initialize() {
     let folder = peers::peers_folder();
-    check_initialize(official_npm_program("mcp-server-filesystem"), &[&folder.to_string_lossy()], "secure-filesystem-server");
+    check_initialize(
+        official_npm_program("mcp-server-filesystem"),
+        &[&folder.to_string_lossy()],
+        "secure-filesystem-server",
+    );
 }
 
 #[test]
@@ -36,7 +44,11 @@ fn memory_server_answers_initialize() {
 
 #[test]
 fn sequential_thinking_server_answers_initialize() {
-    check_initialize(official_npm_program("mcp-server-sequential-thinking"), &[], "sequential-thinking-server");
+    check_initialize(
+        official_npm_program("mcp-server-sequential-thinking"),
+        &[],
+        "sequential-thinking-server",
+    );
 }
 
 #[test]
@@ -54,7 +66,11 @@ fn fastmcp_server_answers_initialize() {
     // The launcher is checked first, because the interpreter would exist without the package.
     python_program("fastmcp", "fastmcp");
     let script = peers::peers_folder().join("fastmcp_server.py");
-    check_initialize(python_program("fastmcp", "python"), &[&script.to_string_lossy()], "toolcrib-fastmcp-peer");
+    check_initialize(
+        python_program("fastmcp", "python"),
+        &[&script.to_string_lossy()],
+        "toolcrib-fastmcp-peer",
+    );
 }
 
 #[test]
@@ -93,7 +109,8 @@ fn rust_sdk_peer_listens_on_its_printed_address() {
     let mut peer = PeerProcess::start(&program, &["both", "http"]);
     let address = peer.read_first_line().unwrap();
     let host = address.trim().strip_prefix("http://").and_then(|rest| rest.strip_suffix("/mcp"));
-    TcpStream::connect(host.unwrap_or_else(|| panic!("unexpected address line `{address}`"))).unwrap();
+    TcpStream::connect(host.unwrap_or_else(|| panic!("unexpected address line `{address}`")))
+        .unwrap();
 }
 
 /// A newer suite may require more, so its requirements pin the suite version.
@@ -133,7 +150,8 @@ fn python_program(package: &str, binary: &str) -> PathBuf {
 
 fn check_initialize(program: PathBuf, args: &[&str], name: &str) {
     let mut peer = PeerProcess::start(&program, args);
-    let answer = peer.request(INITIALIZE).unwrap_or_else(|reason| panic!("{}: {reason}", program.display()));
+    let answer =
+        peer.request(INITIALIZE).unwrap_or_else(|reason| panic!("{}: {reason}", program.display()));
     let found = &answer["result"]["serverInfo"]["name"];
     assert_eq!(found, name, "{} answered as {found}: {answer}", program.display());
 }

@@ -1,6 +1,6 @@
 //! Runs every rule of `toolcrib_testkit::tidy` over every file that git knows.
 
-use toolcrib_testkit::tidy::{git_files, check_files};
+use toolcrib_testkit::tidy::{check_files, git_files};
 use toolcrib_testkit::workspace_root;
 
 #[test]

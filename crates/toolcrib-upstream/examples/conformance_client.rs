@@ -11,18 +11,18 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use toolcrib_config::model::units::Period;
-use toolcrib_config::{FileLookup, Lookup, ConfigFile, ServerSpec, Workspace, compile};
+use toolcrib_config::{ConfigFile, FileLookup, Lookup, ServerSpec, Workspace, compile};
 use toolcrib_upstream::auth::{Accounts, LoginStart, ProtectedServer};
-use toolcrib_upstream::conn::peer::{HandlerFuture, ServerRequest, CallOptions, RequestHandler};
+use toolcrib_upstream::conn::peer::{CallOptions, HandlerFuture, RequestHandler, ServerRequest};
 use toolcrib_upstream::conn::{
-    SessionClient, Conn, ConnEvent, Failure, ConnListener, TraitCache, ConnUpdate, ServerLimit, Session, ConnSettings, ConnSetup,
-    Demand, ConnContext,
+    Conn, ConnContext, ConnEvent, ConnListener, ConnSettings, ConnSetup, ConnUpdate, Demand,
+    Failure, ServerLimit, Session, SessionClient, TraitCache,
 };
 use toolcrib_upstream::process::{GracePeriods, Instance};
-use toolcrib_upstream::secrets::{CredentialStore, StoreContext, SecretSources, StorageMode};
+use toolcrib_upstream::secrets::{CredentialStore, SecretSources, StorageMode, StoreContext};
 use toolcrib_upstream::transport::{Permissions, Tls};
 use toolcrib_wire::handshake::Implementation;
-use toolcrib_wire::view::{ClientCapabilities, ElicitParams, ElicitAction, elicit_result};
+use toolcrib_wire::view::{ClientCapabilities, ElicitAction, ElicitParams, elicit_result};
 use toolcrib_wire::{Era, ObjectWriter, RawJson, Version};
 
 type Fallible<T = ()> = Result<T, Box<dyn Error>>;
@@ -37,7 +37,8 @@ async fn main() -> Fallible {
     let store = CredentialStore::open(state.path().join("credentials"), StorageMode::File);
     let accounts = Accounts::new(store, Tls::default());
     let spec = server_spec(&url, &version, auth_config(&scenario)?)?;
-    let protected = ProtectedServer::from_spec(&spec, &|_| None)?.ok_or("not a server that requires tokens")?;
+    let protected =
+        ProtectedServer::from_spec(&spec, &|_| None)?.ok_or("not a server that requires tokens")?;
     let setup = setup(spec, instance.clone(), accounts.clone())?;
     let conn = Conn::start(setup, Arc::new(IgnoreUpdates));
     if scenario.starts_with("auth/") {
@@ -94,7 +95,12 @@ const ENDLESS_SCOPE_SCENARIO: &str = "auth/scope-retry-limit";
 const LOGINS: usize = 2;
 
 /// Lists and calls a tool. Logs in if the server requires it.
-async fn authenticate(scenario: &str, conn: &Conn, accounts: &Accounts, server: &ProtectedServer) -> Fallible {
+async fn authenticate(
+    scenario: &str,
+    conn: &Conn,
+    accounts: &Accounts,
+    server: &ProtectedServer,
+) -> Fallible {
     let expected_error = UNTRUSTED_ISSUER_SCENARIOS.iter().find(|(name, _)| *name == scenario);
     for _ in 0..LOGINS {
         let Err(failure) = call_first_tool(conn).await else { return Ok(()) };
@@ -110,7 +116,11 @@ async fn authenticate(scenario: &str, conn: &Conn, accounts: &Accounts, server: 
     }
     match call_first_tool(conn).await {
         Ok(()) => Ok(()),
-        Err(failure) if scenario == ENDLESS_SCOPE_SCENARIO && failure.code == "auth.login_required" => Ok(()),
+        Err(failure)
+            if scenario == ENDLESS_SCOPE_SCENARIO && failure.code == "auth.login_required" =>
+        {
+            Ok(())
+        }
         Err(failure) => Err(failure.message.into()),
     }
 }
@@ -158,7 +168,8 @@ fn auth_config(scenario: &str) -> Fallible<Option<Value>> {
     if !scenario.starts_with("auth/") {
         return Ok(None);
     }
-    let context: Value = serde_json::from_str(&conformance_variable("CONTEXT").unwrap_or_else(|_| "{}".into()))?;
+    let context: Value =
+        serde_json::from_str(&conformance_variable("CONTEXT").unwrap_or_else(|_| "{}".into()))?;
     let mut auth = json!({"kind": "oauth"});
     auth["client_metadata_url"] = json!("https://conformance-test.local/client-metadata.json");
     let known = [
@@ -189,7 +200,8 @@ impl Client<'_> {
     }
 
     async fn request(&self, method: &str, params: Value) -> Fallible {
-        let answer = self.session.call(method, RawJson::from_value(&params)?, CallOptions::default(), None);
+        let answer =
+            self.session.call(method, RawJson::from_value(&params)?, CallOptions::default(), None);
         answer.await?;
         Ok(())
     }

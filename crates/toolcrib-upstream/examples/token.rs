@@ -14,7 +14,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (Some(folder), Some(address)) = (args.next(), args.next()) else {
         return Err("usage: token FOLDER ADDRESS".into());
     };
-    let accounts = Accounts::new(CredentialStore::open(folder.into(), StorageMode::File), Tls::default());
+    let accounts =
+        Accounts::new(CredentialStore::open(folder.into(), StorageMode::File), Tls::default());
     let server = ProtectedServer {
         id: "it".to_owned(),
         url: address.parse()?,

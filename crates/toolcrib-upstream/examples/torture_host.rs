@@ -12,11 +12,15 @@ use std::time::Duration;
 use toolcrib_config::model::units::Period;
 use toolcrib_config::{FileLookup, Lookup, Workspace, compile};
 use toolcrib_upstream::auth::Accounts;
-use toolcrib_upstream::conn::peer::{CallOptions, RefuseRequests, CallTimeouts};
-use toolcrib_upstream::conn::{SessionClient, TraitCache, ConnUpdate, ServerLimit, Demand, ConnContext};
+use toolcrib_upstream::conn::peer::{CallOptions, CallTimeouts, RefuseRequests};
+use toolcrib_upstream::conn::{
+    ConnContext, ConnUpdate, Demand, ServerLimit, SessionClient, TraitCache,
+};
 use toolcrib_upstream::process::{Containment, GracePeriods, Instance};
-use toolcrib_upstream::secrets::{CredentialStore, StoreContext, SecretSources, StorageMode};
-use toolcrib_upstream::supervise::{DedicatedOptions, Server, Supervisor, ServerOptions, SupervisorListener, ConnRole, reap_orphans};
+use toolcrib_upstream::secrets::{CredentialStore, SecretSources, StorageMode, StoreContext};
+use toolcrib_upstream::supervise::{
+    ConnRole, DedicatedOptions, Server, ServerOptions, Supervisor, SupervisorListener, reap_orphans,
+};
 use toolcrib_upstream::transport::{Permissions, Tls};
 use toolcrib_wire::handshake::Implementation;
 use toolcrib_wire::view::ClientCapabilities;
@@ -36,8 +40,11 @@ async fn main() -> Result<(), BoxError> {
     let config = compile(&workspace, &DiskLookup);
     let mut servers = Vec::new();
     for spec in config.servers {
-        let terms =
-            ServerOptions { cwd: root.clone(), drain_kill: Some(Period::secs(5)), client: caller_without_handler() };
+        let terms = ServerOptions {
+            cwd: root.clone(),
+            drain_kill: Some(Period::secs(5)),
+            client: caller_without_handler(),
+        };
         servers.push(supervisor.add_server(Arc::new(spec), terms).await);
     }
     for server in &servers {
@@ -51,7 +58,8 @@ async fn main() -> Result<(), BoxError> {
 
 /// Makes one call on the server's main session and one on a dedicated session.
 async fn call_server(server: &Arc<Server>) {
-    let spare = server.lend_main().unwrap_or_else(|| server.open_dedicated(DedicatedOptions::default()));
+    let spare =
+        server.lend_main().unwrap_or_else(|| server.open_dedicated(DedicatedOptions::default()));
     for conn in [server.main(), spare.conn()] {
         if let Ok(permit) = conn.acquire_session(Demand::Call).await {
             let params = ObjectWriter::new().string("name", "echo").finish();

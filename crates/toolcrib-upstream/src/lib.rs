@@ -4,7 +4,6 @@
 //! nothing about agents, dialogs or tool sets.
 
 pub mod auth;
-pub mod write_batch;
 pub mod conn;
 pub mod disk;
 pub mod process;
@@ -13,3 +12,4 @@ pub mod secrets;
 pub mod signals;
 pub mod supervise;
 pub mod transport;
+pub mod write_batch;

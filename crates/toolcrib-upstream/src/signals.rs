@@ -1,7 +1,7 @@
 //! Formatting of diagnostics: error chains, visible text, timestamps, and secret masking.
 
-mod secret_mask;
 mod secret_forms;
+mod secret_mask;
 
 pub use secret_mask::{MaskContext, SecretMask};
 
@@ -108,10 +108,13 @@ mod tests {
 
     #[test]
     fn error_chain_lists_each_cause_once() {
-        let error =
-            test_error("cannot call", Some(test_error("cannot write", Some(test_error("broken pipe", None)))));
+        let error = test_error(
+            "cannot call",
+            Some(test_error("cannot write", Some(test_error("broken pipe", None)))),
+        );
         assert_eq!(chain(&error), "cannot call: cannot write: broken pipe");
-        let repeated = test_error("no bus: no socket: gone", Some(test_error("no socket: gone", None)));
+        let repeated =
+            test_error("no bus: no socket: gone", Some(test_error("no socket: gone", None)));
         assert_eq!(chain(&repeated), "no bus: no socket: gone", "no cause is repeated");
     }
 

@@ -3,10 +3,10 @@
 use crate::id::Id;
 use crate::json::Json;
 use crate::meta::PROGRESS_TOKEN;
+use crate::quoting::quote;
 use crate::raw_json::RawJson;
 use crate::rpc_error::RpcError;
 use crate::splice::push_with_member;
-use crate::quoting::quote;
 
 /// Capacity for the message members around params and results.
 const SMALL: usize = 112;

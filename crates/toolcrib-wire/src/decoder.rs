@@ -6,8 +6,8 @@ use std::ops::Range;
 use crate::frame::{Frame, FrameError, Framing};
 use crate::json::Json;
 use crate::limits::MessageLimits;
-use crate::parse_error::MessageKind;
 use crate::outline::Outline;
+use crate::parse_error::MessageKind;
 
 /// Accepts a stream in chunks of any size and returns its messages. Each byte is searched once, however the chunks
 /// fall. The buffer holds at most one message within the limit and the last chunk.
@@ -249,9 +249,11 @@ impl FrameDecoder {
     fn skip_line(&mut self) -> Step {
         match self.find_newline() {
             Some(end) => {
-                let whole = self.discard_to(end, true);
+                let error = self.discard_to(end, true);
                 self.consume(end + 1);
-                whole.map_or(Step::Continue(State::Line), |error| Step::FoundThen(error, State::Line))
+                error.map_or(Step::Continue(State::Line), |error| {
+                    Step::FoundThen(error, State::Line)
+                })
             }
             None => match self.discard_to(self.buffer.len(), false) {
                 Some(error) => Step::FoundThen(error, State::SkipLine),
@@ -372,7 +374,9 @@ fn read_header(line: &[u8]) -> Option<HeaderLine> {
         return None;
     }
     Some(match name {
-        name if name.eq_ignore_ascii_case(b"content-length") => HeaderLine::Length(number(&value[1..])),
+        name if name.eq_ignore_ascii_case(b"content-length") => {
+            HeaderLine::Length(number(&value[1..]))
+        }
         name if name.eq_ignore_ascii_case(b"content-type") => HeaderLine::Type,
         _ => HeaderLine::Other,
     })

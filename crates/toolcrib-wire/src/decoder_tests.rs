@@ -52,7 +52,10 @@ fn both_framings_can_alternate_in_one_stream() {
         ["n:{\"a\":\"é\"}", "c:{\"b\":\"ü\"}", "c:{}", "n:[{}]"]
     );
     assert_eq!(decode_to_text(b"Content-Type: json\r\nCONTENT-LENGTH: 2\r\n\r\n{}", 99), ["c:{}"]);
-    assert_eq!(decode_to_text(b"Content-Length: 5\r\n\r\n{\n\n\n}{}\n", 99), ["c:{\n\n\n}", "n:{}"]);
+    assert_eq!(
+        decode_to_text(b"Content-Length: 5\r\n\r\n{\n\n\n}{}\n", 99),
+        ["c:{\n\n\n}", "n:{}"]
+    );
 }
 
 #[test]
@@ -112,16 +115,25 @@ fn endless_line_is_reported_once_at_the_limit_and_not_buffered() {
 #[test]
 fn oversized_message_is_dropped_and_the_next_one_decoded() {
     let line = format!("{{\"id\":1,\"x\":\"{}\"}}\n{{}}\n", "y".repeat(50));
-    assert_eq!(decode_to_text(line.as_bytes(), 20), ["a message is over the limit of 20 bytes", "n:{}"]);
+    assert_eq!(
+        decode_to_text(line.as_bytes(), 20),
+        ["a message is over the limit of 20 bytes", "n:{}"]
+    );
     let counted = format!("Content-Length: 30\r\n\r\n{}{{}}\n", "z".repeat(30));
-    assert_eq!(decode_to_text(counted.as_bytes(), 20), ["a message is over the limit of 20 bytes", "n:{}"]);
+    assert_eq!(
+        decode_to_text(counted.as_bytes(), 20),
+        ["a message is over the limit of 20 bytes", "n:{}"]
+    );
     let Err(FrameError::TooLarge { id, .. }) = &decode([line.as_bytes()], &limits(20))[0] else {
         panic!()
     };
     assert_eq!(*id, Some(crate::Id::from(1)));
     // A message of exactly the limit is allowed, with and without a carriage return.
     assert_eq!(decode_to_text(b"{\"a\":1}\r\n{\"a\":2}\n", 7), ["n:{\"a\":1}", "n:{\"a\":2}"]);
-    assert_eq!(decode_to_text(b"{\"a\":12}\n{}\n", 7), ["a message is over the limit of 7 bytes", "n:{}"]);
+    assert_eq!(
+        decode_to_text(b"{\"a\":12}\n{}\n", 7),
+        ["a message is over the limit of 7 bytes", "n:{}"]
+    );
 }
 
 #[test]
@@ -173,7 +185,10 @@ fn endless_line_takes_linear_time_and_bounded_memory() {
         let frame = Frame { framing: Framing::Newline, bytes: b"{}".to_vec() };
         assert_eq!(decoder.next(), Some(Ok(frame)));
         decoder.push(b"");
-        assert!(decoder.buffer.capacity() <= 4 * LARGE_MESSAGE, "an idle decoder has a small buffer");
+        assert!(
+            decoder.buffer.capacity() <= 4 * LARGE_MESSAGE,
+            "an idle decoder has a small buffer"
+        );
     }
 }
 

@@ -267,7 +267,7 @@ impl Body {
 
 #[cfg(test)]
 mod tests {
-    use crate::{MessageLimits, Message, Packet, parse};
+    use crate::{Message, MessageLimits, Packet, parse};
 
     #[test]
     fn unknown_params_keep_their_bytes() {
@@ -283,7 +283,8 @@ mod tests {
             (r#"{"n\u0061me":"a","uri":"u"}"#, Some(r#"{"uri":"u"}"#)),
         ] {
             let text = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{params}}}"#);
-            let Ok(Packet::One(Message::Request(request))) = parse(text, &MessageLimits::default()) else {
+            let Ok(Packet::One(Message::Request(request))) = parse(text, &MessageLimits::default())
+            else {
                 panic!("{params}")
             };
             let found = request.params.without(&known);

@@ -82,7 +82,7 @@ impl Framing {
 mod tests {
     use super::*;
 
-    fn written(framing: Framing, message: &str) -> String {
+    fn encode_frame(framing: Framing, message: &str) -> String {
         let mut out = b"before ".to_vec();
         framing.write(message.as_bytes(), &mut out);
         String::from_utf8(out).unwrap()
@@ -92,11 +92,11 @@ mod tests {
     fn content_length_counts_bytes_and_lines_hold_no_line_breaks() {
         // DIS-47, DKR-08: the length counts UTF-8 bytes.
         assert_eq!(
-            written(Framing::ContentLength, "{\"é\":1}"),
+            encode_frame(Framing::ContentLength, "{\"é\":1}"),
             "before Content-Length: 8\r\n\r\n{\"é\":1}"
         );
         // DKR-04: one object per line, ended by a line feed.
-        assert_eq!(written(Framing::Newline, "{\"é\":1}"), "before {\"é\":1}\n");
-        assert_eq!(written(Framing::Newline, "{\r\n \"a\":\n1}"), "before {   \"a\": 1}\n");
+        assert_eq!(encode_frame(Framing::Newline, "{\"é\":1}"), "before {\"é\":1}\n");
+        assert_eq!(encode_frame(Framing::Newline, "{\r\n \"a\":\n1}"), "before {   \"a\": 1}\n");
     }
 }

@@ -255,8 +255,11 @@ mod tests {
     fn initialize_carries_version_capabilities_and_client() {
         // DIS-12: the fields of the params, and the newest legacy version.
         let client = Implementation::new("toolcrib", "1");
-        let params =
-            InitializeParams::build(&Version::NEWEST_LEGACY, &ClientCapabilities::default(), &client);
+        let params = InitializeParams::build(
+            &Version::NEWEST_LEGACY,
+            &ClientCapabilities::default(),
+            &client,
+        );
         let expected = r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"toolcrib","version":"1"}}"#;
         assert_eq!(params.text(), expected);
         let read = InitializeParams::read(params).unwrap();

@@ -94,7 +94,11 @@ pub fn decode(value: &str) -> Option<Cow<'_, str>> {
 }
 
 /// Checks a header whose value may be encoded.
-pub(crate) fn check_value(header: &str, sent: Option<&str>, body: &str) -> Result<(), HeaderMismatch> {
+pub(crate) fn check_value(
+    header: &str,
+    sent: Option<&str>,
+    body: &str,
+) -> Result<(), HeaderMismatch> {
     match sent.map(decode) {
         Some(None) => Err(HeaderMismatch::Encoding { header: header.to_owned() }),
         sent => check_plain_value(header, sent.flatten().as_deref(), body),
@@ -127,7 +131,7 @@ fn encoded_part(value: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MessageLimits, Message, Packet, parse};
+    use crate::{Message, MessageLimits, Packet, parse};
 
     fn request(text: &str) -> Request {
         match parse(text, &MessageLimits::default()) {

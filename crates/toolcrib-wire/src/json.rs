@@ -6,8 +6,8 @@ use std::fmt;
 use crate::key::Key;
 use crate::limits::MessageLimits;
 use crate::parse_error::ParseError;
-use crate::scanner::{Scanner, Span};
 use crate::quoting::unquote;
+use crate::scanner::{Scanner, Span};
 
 /// One JSON value as text. The text is always valid, so accessors cannot fail; they return `None` for values of
 /// another kind.

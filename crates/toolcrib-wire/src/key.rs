@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::scanner::Span;
 use crate::quoting::unquote;
+use crate::scanner::Span;
 
 /// Range of a key with its quotes, and whether it has no escapes, as nearly all keys.
 pub(crate) struct Key {

@@ -18,36 +18,36 @@
 //! );
 //! ```
 
-mod repeated_head;
+mod bracket_stack;
 mod decoder;
-mod message_index;
 mod envelope;
 mod frame;
 mod id;
 mod json;
 mod key;
-mod skip_value;
 mod limits;
 mod long_string;
-mod parse_error;
 mod map_strings;
 mod member;
-mod bracket_stack;
+mod message_index;
 mod object_writer;
 mod outline;
 mod parse;
+mod parse_error;
 mod plain_bytes;
+mod quoting;
 mod raw_json;
+mod repeated_head;
 mod rewrite;
 mod rpc_error;
+mod scan_error;
 mod scanner;
+mod skip_value;
 mod splice;
 mod sse;
 #[cfg(test)]
 mod test_support;
-mod quoting;
 mod version;
-mod scan_error;
 
 pub mod base64;
 pub mod build;
@@ -60,18 +60,18 @@ pub mod param_header;
 pub mod subscription;
 pub mod view;
 
-pub use repeated_head::repeated_digits;
 pub use decoder::{FrameDecoder, FrameTooLarge};
 pub use envelope::{Body, Message, Notification, Packet, Request, Response};
 pub use frame::{Frame, FrameError, Framing};
-pub use id::{IdError, Id, ProgressToken};
+pub use id::{Id, IdError, ProgressToken};
 pub use json::{Items, Json, JsonKind, Members};
 pub use limits::MessageLimits;
-pub use parse_error::{ParseError, MalformedMessage, MessageKind};
 pub use map_strings::StringKind;
 pub use object_writer::ObjectWriter;
 pub use parse::{parse, parse_with_guard, recover_id};
-pub use raw_json::{TextGuard, RawJson};
+pub use parse_error::{MalformedMessage, MessageKind, ParseError};
+pub use raw_json::{RawJson, TextGuard};
+pub use repeated_head::repeated_digits;
 pub use rewrite::Rewrite;
 pub use rpc_error::{RpcError, code};
 pub use sse::{KEEP_ALIVE, SseDecoder, SseEvent, SseItem, SseTooLarge, write_retry};

@@ -17,7 +17,11 @@ const SHORT_STRING: usize = 96;
 /// Finds the end of a string, starting at its first byte that is not plain. Returns the position of an error if there
 /// is one.
 #[inline(never)]
-pub(crate) fn find_string_end(bytes: &[u8], start: usize, mut at: usize) -> (usize, Option<ScanError>) {
+pub(crate) fn find_string_end(
+    bytes: &[u8],
+    start: usize,
+    mut at: usize,
+) -> (usize, Option<ScanError>) {
     let mut is_long = false;
     loop {
         if !is_long && at - start > SHORT_STRING {

@@ -1,8 +1,8 @@
 //! Replaces strings inside a JSON value without changing any other byte.
 
+use crate::quoting::{quote, unquote};
 use crate::raw_json::RawJson;
 use crate::splice::Splice;
-use crate::quoting::{quote, unquote};
 
 /// Role of a string in a JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,15 +1,15 @@
 //! Index of one message's members, built in a single scan that keeps its findings if it fails halfway.
 
-use crate::envelope::{PackedSpan, MemberSpans};
-use crate::id::{IdError, Id};
+use crate::envelope::{MemberSpans, PackedSpan};
+use crate::id::{Id, IdError};
 use crate::json::{Json, JsonKind};
 use crate::limits::MessageLimits;
-use crate::parse_error::{ParseError, MessageKind};
 use crate::member::{Level, Member};
+use crate::parse_error::{MessageKind, ParseError};
 use crate::raw_json::RawJson;
 use crate::rpc_error::RpcError;
-use crate::scanner::{Scanner, Span};
 use crate::scan_error::ScanError;
+use crate::scanner::{Scanner, Span};
 
 /// The members that the scan has found so far.
 #[derive(Default)]
@@ -40,7 +40,8 @@ impl MessageIndex {
         if !matches!(scanner.peek(), Some(b'{') | None) {
             return Err(not_an_object(scanner));
         }
-        let walked = self.scan_object(&mut scanner, Level::Message).and_then(|_| scanner.expect_end());
+        let walked =
+            self.scan_object(&mut scanner, Level::Message).and_then(|_| scanner.expect_end());
         walked.map_err(|error| scanner.parse_error(error))
     }
 
@@ -110,7 +111,11 @@ impl MessageIndex {
     }
 
     #[inline]
-    fn classify_response(&self, message: &RawJson, answer: ResponseKind) -> Result<CheckedMessage, ParseError> {
+    fn classify_response(
+        &self,
+        message: &RawJson,
+        answer: ResponseKind,
+    ) -> Result<CheckedMessage, ParseError> {
         let id = match self.id(message.text()) {
             None | Some(Err(IdError::Null)) => None,
             Some(id) => Some(id.map_err(ParseError::InvalidId)?),

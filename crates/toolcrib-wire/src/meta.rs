@@ -43,7 +43,8 @@ impl RequestMeta {
         let [version, client, capabilities, level] =
             meta.pick([PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, LOG_LEVEL]);
         let version = field_error::require_text(version, PROTOCOL_VERSION)?;
-        let capabilities = field_error::require_member(capabilities, CLIENT_CAPABILITIES, JsonKind::Object)?;
+        let capabilities =
+            field_error::require_member(capabilities, CLIENT_CAPABILITIES, JsonKind::Object)?;
         let client = client.filter(|client| client.is_object());
         Ok(RequestMeta {
             version: Version::from(version.as_str()),
@@ -117,7 +118,10 @@ mod tests {
         for (meta, expected) in [
             (format!("{{{abilities}}}"), "protocolVersion` is missing"),
             (format!("{{{version}}}"), "clientCapabilities` is missing"),
-            (format!("{{{version},{abilities},{level}}}"), "logLevel` has an invalid value: \"loud\""),
+            (
+                format!("{{{version},{abilities},{level}}}"),
+                "logLevel` has an invalid value: \"loud\"",
+            ),
             ("null".to_owned(), "protocolVersion` is missing"),
         ] {
             let error = read(&meta).unwrap_err();

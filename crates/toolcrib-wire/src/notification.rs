@@ -116,7 +116,9 @@ fn read_id(value: Option<Json<'_>>, field: &'static str) -> Result<Id, FieldErro
     let value = value.ok_or(FieldError::Missing { field })?;
     match (Id::read(value), value.kind()) {
         (Ok(id), _) => Ok(id),
-        (Err(_), JsonKind::Number) => Err(FieldError::Invalid { field, value: value.text().to_owned() }),
+        (Err(_), JsonKind::Number) => {
+            Err(FieldError::Invalid { field, value: value.text().to_owned() })
+        }
         (Err(_), found) => Err(FieldError::WrongType { field, expected: JsonKind::String, found }),
     }
 }
@@ -144,7 +146,10 @@ mod tests {
             Progress::read(Json::from_trusted(r#"{"progressToken":3}"#)).unwrap().token,
             Id::from(3)
         );
-        assert_eq!(Progress::read(Json::EMPTY), Err(FieldError::Missing { field: "progressToken" }));
+        assert_eq!(
+            Progress::read(Json::EMPTY),
+            Err(FieldError::Missing { field: "progressToken" })
+        );
         assert!(Progress::read(Json::from_trusted(r#"{"progressToken":1.5}"#)).is_err());
     }
 

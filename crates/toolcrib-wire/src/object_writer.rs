@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::id::Id;
 use crate::json::Json;
-use crate::raw_json::RawJson;
 use crate::quoting::{push_integer, quote};
+use crate::raw_json::RawJson;
 
 /// Capacity for a few small members, so most objects are written without growing.
 const SMALL: usize = 112;

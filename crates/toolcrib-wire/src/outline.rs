@@ -166,7 +166,10 @@ mod tests {
             }
         }
         let id = Id::from("a\"b");
-        assert_eq!(outline(br#"{"result":{},"id":"a\"b"}"#, 1), (Some(id), MessageKind::Response, true));
+        assert_eq!(
+            outline(br#"{"result":{},"id":"a\"b"}"#, 1),
+            (Some(id), MessageKind::Response, true)
+        );
         let id = format!(r#"{{"result":{{}},"id":"{long}"}}"#);
         assert_eq!(outline(id.as_bytes(), 7).0, None, "ids of this program are shorter");
     }

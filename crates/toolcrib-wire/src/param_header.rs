@@ -207,7 +207,10 @@ mod tests {
         for (schema, reason) in [
             (r#"{"properties":{"a":{"type":"string","x-mcp-header":""}}}"#, "not a header name"),
             (r#"{"properties":{"a":{"type":"string","x-mcp-header":"A B"}}}"#, "not a header name"),
-            (r#"{"properties":{"a":{"type":"string","x-mcp-header":"A\r\nB"}}}"#, "not a header name"),
+            (
+                r#"{"properties":{"a":{"type":"string","x-mcp-header":"A\r\nB"}}}"#,
+                "not a header name",
+            ),
             (r#"{"properties":{"a":{"type":"string","x-mcp-header":7}}}"#, "must be a string"),
             (r#"{"properties":{"a":{"type":"number","x-mcp-header":"A"}}}"#, "needs a string"),
             (r#"{"properties":{"a":{"x-mcp-header":"A"}}}"#, "needs a string"),

@@ -1,19 +1,22 @@
 //! Parses bytes into messages and batches, and recovers ids from malformed messages.
 
-use crate::message_index::{MessageIndex, CheckedMessage};
 use crate::envelope::{Body, Message, Notification, Packet, Request, Response};
 use crate::id::Id;
 use crate::json::Json;
 use crate::limits::MessageLimits;
-use crate::parse_error::{ParseError, MalformedMessage, MessageKind};
 use crate::member::Member;
+use crate::message_index::{CheckedMessage, MessageIndex};
 use crate::outline::Outline;
-use crate::raw_json::{TextGuard, RawJson, utf8};
-use crate::scanner::{Scanner, Span};
+use crate::parse_error::{MalformedMessage, MessageKind, ParseError};
+use crate::raw_json::{RawJson, TextGuard, utf8};
 use crate::scan_error::ScanError;
+use crate::scanner::{Scanner, Span};
 
 /// Parses one frame: a message or a batch.
-pub fn parse(bytes: impl Into<Vec<u8>>, limits: &MessageLimits) -> Result<Packet, MalformedMessage> {
+pub fn parse(
+    bytes: impl Into<Vec<u8>>,
+    limits: &MessageLimits,
+) -> Result<Packet, MalformedMessage> {
     parse_packet(bytes.into(), limits, None)
 }
 
@@ -26,7 +29,11 @@ pub fn parse_with_guard(
     parse_packet(bytes.into(), limits, guard)
 }
 
-fn parse_packet(bytes: Vec<u8>, limits: &MessageLimits, guard: TextGuard) -> Result<Packet, MalformedMessage> {
+fn parse_packet(
+    bytes: Vec<u8>,
+    limits: &MessageLimits,
+    guard: TextGuard,
+) -> Result<Packet, MalformedMessage> {
     let raw = read_text(bytes, limits, guard)?;
     if raw.as_bytes().first() == Some(&b'[') {
         return parse_batch(&raw, limits).map(Packet::Batch);
@@ -44,7 +51,11 @@ pub fn recover_id(head: &[u8]) -> Option<Id> {
 }
 
 /// Checks the encoding and strips surrounding white space.
-fn read_text(bytes: Vec<u8>, limits: &MessageLimits, guard: TextGuard) -> Result<RawJson, MalformedMessage> {
+fn read_text(
+    bytes: Vec<u8>,
+    limits: &MessageLimits,
+    guard: TextGuard,
+) -> Result<RawJson, MalformedMessage> {
     let text = utf8(bytes, limits).map_err(|(error, bytes)| malformed_from_bytes(&bytes, error))?;
     let is_content = |byte| !matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     let start = text.bytes().position(is_content).unwrap_or(text.len());
@@ -52,7 +63,10 @@ fn read_text(bytes: Vec<u8>, limits: &MessageLimits, guard: TextGuard) -> Result
     Ok(RawJson::from_span_with_guard(start..end, text, guard))
 }
 
-fn parse_batch(raw: &RawJson, limits: &MessageLimits) -> Result<Vec<Result<Message, MalformedMessage>>, MalformedMessage> {
+fn parse_batch(
+    raw: &RawJson,
+    limits: &MessageLimits,
+) -> Result<Vec<Result<Message, MalformedMessage>>, MalformedMessage> {
     let spans = batch_spans(raw.text(), limits).map_err(malformed_batch)?;
     Ok(spans.into_iter().map(|span| parse_message(raw.slice(span), limits)).collect())
 }
@@ -137,7 +151,9 @@ fn build_message(message: RawJson, index: &MessageIndex, checked: CheckedMessage
 
 /// Recovers the id at the end of a response with invalid JSON in its middle: the TypeScript SDK writes the id last.
 fn trailing_id(text: &str, error: &ParseError, kind: MessageKind) -> Option<Id> {
-    if kind != MessageKind::Response || !matches!(error, ParseError::Syntax { .. } | ParseError::TooDeep { .. }) {
+    if kind != MessageKind::Response
+        || !matches!(error, ParseError::Syntax { .. } | ParseError::TooDeep { .. })
+    {
         return None;
     }
     let (_, tail) = text.rsplit_once("\"id\"")?;
@@ -240,7 +256,11 @@ mod tests {
         let keys = [r#""id":"#, r#""id" :"#, r#" "id":"#, r#""i\u0064":"#];
         for (first, second) in keys.iter().flat_map(|first| keys.map(|second| (first, second))) {
             let text = format!(r#"{{"jsonrpc":"2.0",{first}1,"method":"m",{second}2}}"#);
-            assert_eq!(parse_one(&text).unwrap_err().error, ParseError::DuplicateMember { member: "id" }, "{text}");
+            assert_eq!(
+                parse_one(&text).unwrap_err().error,
+                ParseError::DuplicateMember { member: "id" },
+                "{text}"
+            );
         }
     }
 
@@ -324,18 +344,8 @@ mod tests {
                 Some(1),
             ),
             (r#"{"jsonrpc":"2.0","result":{}}"#, "a result but no id", Response, None),
-            (
-                r#"{"jsonrpc":"2.0","id":null,"result":{}}"#,
-                "a result but no id",
-                Response,
-                None,
-            ),
-            (
-                r#"{"jsonrpc":"2.0","id":1.5,"result":{}}"#,
-                "not an integer",
-                Response,
-                None,
-            ),
+            (r#"{"jsonrpc":"2.0","id":null,"result":{}}"#, "a result but no id", Response, None),
+            (r#"{"jsonrpc":"2.0","id":1.5,"result":{}}"#, "not an integer", Response, None),
             (
                 r#"{"jsonrpc":"2.0","id":99999999999999999999,"method":"m"}"#,
                 "does not fit",
@@ -424,7 +434,10 @@ mod tests {
         );
         let malformed = parse(vec![b' '; 301], &limits).unwrap_err();
         assert_eq!(malformed.error, ParseError::TooLarge { size: 301, limit: 300 });
-        assert_eq!(parse("[1,2,3]", &limits).unwrap_err().error, ParseError::BatchTooLong { limit: 2 });
+        assert_eq!(
+            parse("[1,2,3]", &limits).unwrap_err().error,
+            ParseError::BatchTooLong { limit: 2 }
+        );
         let hostile = format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{}"#,
             "{\"_meta\":".repeat(1_000_000)
@@ -445,7 +458,8 @@ mod tests {
         ] {
             // The control character is replaced by a byte that UTF-8 never contains.
             let bytes = text.bytes().map(|byte| if byte == 1 { 0xff } else { byte });
-            let malformed = parse(bytes.collect::<Vec<u8>>(), &MessageLimits::default()).unwrap_err();
+            let malformed =
+                parse(bytes.collect::<Vec<u8>>(), &MessageLimits::default()).unwrap_err();
             assert!(matches!(malformed.error, ParseError::NotUtf8 { .. }));
             assert_eq!((malformed.id, malformed.kind), (Some(Id::from(7)), MessageKind::Response));
         }
@@ -454,7 +468,8 @@ mod tests {
     #[test]
     fn batch_items_succeed_and_fail_independently() {
         let text = r#"[{"jsonrpc":"2.0","id":1,"result":{}}, 7 ,{"jsonrpc":"2.0","method":"n"}]"#;
-        let items: Vec<_> = parse(text, &MessageLimits::default()).unwrap().into_messages().collect();
+        let items: Vec<_> =
+            parse(text, &MessageLimits::default()).unwrap().into_messages().collect();
         assert!(
             matches!(&items[0], Ok(Message::Response(response)) if response.id == Some(Id::from(1)))
         );
@@ -463,7 +478,10 @@ mod tests {
             ParseError::NotAnObject { found: JsonKind::Number }
         );
         assert!(matches!(&items[2], Ok(Message::Notification(n)) if n.method == "n"));
-        assert_eq!(parse("[]", &MessageLimits::default()).unwrap_err().error, ParseError::EmptyBatch);
+        assert_eq!(
+            parse("[]", &MessageLimits::default()).unwrap_err().error,
+            ParseError::EmptyBatch
+        );
         assert!(matches!(
             parse("[{}", &MessageLimits::default()).unwrap_err().error,
             ParseError::Syntax { .. }

@@ -1,6 +1,6 @@
 //! Errors of malformed messages, with the parts that could be recovered.
 
-use crate::id::{IdError, Id};
+use crate::id::{Id, IdError};
 use crate::json::JsonKind;
 
 /// A message that cannot be used. The recovered id lets a bad response fail its own call at once, and a bad request
@@ -43,8 +43,8 @@ pub enum ParseError {
     #[error("not UTF-8 at byte {at}")]
     NotUtf8 { at: usize },
     /// The text is not JSON.
-    #[error("not JSON at byte {at}: {what}")]
-    Syntax { at: usize, what: &'static str },
+    #[error("not JSON at byte {at}: {problem}")]
+    Syntax { at: usize, problem: &'static str },
     /// The message is not an object.
     #[error("a message must be an object, found {found}")]
     NotAnObject { found: JsonKind },

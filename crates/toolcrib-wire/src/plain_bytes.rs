@@ -104,7 +104,11 @@ mod tests {
                     bytes[place] = special;
                     assert!(!is_all_plain(&bytes), "{special} at {place} of {length}");
                     for at in 0..=length {
-                        assert_eq!(end_of_run(&bytes, at), end_of_run_bytewise(&bytes, at), "{bytes:?} from {at}");
+                        assert_eq!(
+                            end_of_run(&bytes, at),
+                            end_of_run_bytewise(&bytes, at),
+                            "{bytes:?} from {at}"
+                        );
                     }
                 }
             }

@@ -46,7 +46,8 @@ pub(crate) fn push_integer(number: i64, out: &mut String) {
 
 fn escape(text: &str, out: &mut String) {
     let mut done = 0;
-    for (place, byte) in text.bytes().enumerate().filter(|(_, byte)| !plain_bytes::is_plain(*byte)) {
+    for (place, byte) in text.bytes().enumerate().filter(|(_, byte)| !plain_bytes::is_plain(*byte))
+    {
         out.push_str(&text[done..place]);
         push_escape(byte, out);
         done = place + 1;

@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 use crate::json::Json;
 use crate::limits::MessageLimits;
 use crate::parse_error::ParseError;
-use crate::scanner::Span;
 use crate::quoting::quote;
+use crate::scanner::Span;
 
 /// One JSON value, byte for byte as the peer wrote it. Clones and parts share the text of their message, which lives
 /// as long as any of them.
@@ -143,7 +143,10 @@ impl RawJson {
 
 /// Converts bytes to text. Returns the bytes if they are too long or not UTF-8.
 #[allow(unsafe_code, reason = "std would check again, and takes several times as long")]
-pub(crate) fn utf8(bytes: Vec<u8>, limits: &MessageLimits) -> Result<String, (ParseError, Vec<u8>)> {
+pub(crate) fn utf8(
+    bytes: Vec<u8>,
+    limits: &MessageLimits,
+) -> Result<String, (ParseError, Vec<u8>)> {
     if let Err(error) = limits.check_size(bytes.len()) {
         return Err((error, bytes));
     }
@@ -256,9 +259,15 @@ mod tests {
     #[test]
     fn limits_and_encoding_are_checked() {
         let limits = MessageLimits { size: 8, depth: 2, batch: 1 };
-        assert_eq!(RawJson::parse("[1,2,3,4,5]", &limits), Err(ParseError::TooLarge { size: 11, limit: 8 }));
+        assert_eq!(
+            RawJson::parse("[1,2,3,4,5]", &limits),
+            Err(ParseError::TooLarge { size: 11, limit: 8 })
+        );
         assert_eq!(RawJson::parse("[[[]]]", &limits), Err(ParseError::TooDeep { limit: 2 }));
-        assert_eq!(RawJson::parse(b"\"a\xff\"".to_vec(), &limits), Err(ParseError::NotUtf8 { at: 2 }));
+        assert_eq!(
+            RawJson::parse(b"\"a\xff\"".to_vec(), &limits),
+            Err(ParseError::NotUtf8 { at: 2 })
+        );
     }
 
     proptest! {

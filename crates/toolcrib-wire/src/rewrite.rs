@@ -138,9 +138,10 @@ impl<'a> Rewrite<'a> {
                 splice.replace(body, object_from_changes(&changes).text())
             }
             Some(_) => {}
-            None => {
-                front.push(MemberChange { key: self.member.to_owned(), value: Some(object_from_changes(&changes)) })
-            }
+            None => front.push(MemberChange {
+                key: self.member.to_owned(),
+                value: Some(object_from_changes(&changes)),
+            }),
         }
     }
 
@@ -188,7 +189,7 @@ mod tests {
 
     use super::*;
     use crate::test_support::raw;
-    use crate::{MessageLimits, Message, Packet, Request, Response, parse};
+    use crate::{Message, MessageLimits, Packet, Request, Response, parse};
 
     fn message(text: &str) -> Message {
         match parse(text, &MessageLimits::default()) {
@@ -278,8 +279,11 @@ mod tests {
     #[test]
     fn responses_can_get_another_id_and_a_result_type() {
         let result = response(r#"{"result":{"content":[]},"jsonrpc":"2.0","id":1}"#);
-        let modern =
-            result.rewrite().id(&Id::from("c")).set("resultType", RawJson::string("complete")).finish();
+        let modern = result
+            .rewrite()
+            .id(&Id::from("c"))
+            .set("resultType", RawJson::string("complete"))
+            .finish();
         assert_eq!(
             modern.text(),
             r#"{"result":{"resultType":"complete","content":[]},"jsonrpc":"2.0","id":"c"}"#

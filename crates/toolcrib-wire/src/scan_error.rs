@@ -21,7 +21,7 @@ pub(crate) enum ScanError {
 impl ScanError {
     #[cold]
     pub(crate) fn into_parse_error(self, at: usize, limit: usize) -> ParseError {
-        let what = match self {
+        let problem = match self {
             ScanError::UnexpectedEnd => "the text ends too early",
             ScanError::ExpectedValue => "expected a value",
             ScanError::ExpectedOpeningBracket => "expected an opening bracket",
@@ -34,6 +34,6 @@ impl ScanError {
             ScanError::TrailingText => "text after the end of the value",
             ScanError::TooDeep => return ParseError::TooDeep { limit },
         };
-        ParseError::Syntax { at, what }
+        ParseError::Syntax { at, problem }
     }
 }

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
+use crate::bracket_stack::BracketStack;
 use crate::key::Key;
-use crate::skip_value;
 use crate::long_string;
 use crate::parse_error::ParseError;
-use crate::bracket_stack::BracketStack;
 use crate::plain_bytes;
 use crate::scan_error::ScanError;
+use crate::skip_value;
 
 /// Range of a value or key in its text.
 pub(crate) type Span = Range<usize>;

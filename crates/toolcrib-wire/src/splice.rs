@@ -1,9 +1,9 @@
 //! Changes members of an object inside a text and keeps all other bytes.
 
-use crate::json::{Json, ContainerIter};
+use crate::json::{ContainerIter, Json};
+use crate::quoting::quote;
 use crate::raw_json::RawJson;
 use crate::scanner::Span;
-use crate::quoting::quote;
 
 /// Change of one member: a new value, or its removal.
 #[derive(Debug, Clone)]
@@ -19,7 +19,8 @@ impl RawJson {
         &self,
         changes: impl IntoIterator<Item = (&'k str, Option<RawJson>)>,
     ) -> RawJson {
-        let changes = changes.into_iter().map(|(key, value)| MemberChange { key: key.to_owned(), value });
+        let changes =
+            changes.into_iter().map(|(key, value)| MemberChange { key: key.to_owned(), value });
         let mut splice = Splice::new(self.text());
         splice.change_members(0..self.text().len(), changes.collect(), Vec::new());
         RawJson::from_trusted(splice.finish())
@@ -121,18 +122,20 @@ impl<'a> Splice<'a> {
     /// Removes members with their commas. Returns whether none is left. Each removal extends to the next member;
     /// trailing members are removed together with the text before them.
     fn remove_members(&mut self, members: &[MemberSpan], changes: &[MemberChange]) -> bool {
-        let goes = |member: &MemberSpan| {
+        let is_removed = |member: &MemberSpan| {
             changes.iter().any(|change| change.value.is_none() && change.key == member.key)
         };
-        let kept = members.iter().rposition(|member| !goes(member)).map_or(0, |last| last + 1);
-        for pair in members[..kept].windows(2).filter(|pair| goes(&pair[0])) {
+        let kept_count =
+            members.iter().rposition(|member| !is_removed(member)).map_or(0, |last| last + 1);
+        for pair in members[..kept_count].windows(2).filter(|pair| is_removed(&pair[0])) {
             self.replace(pair[0].start..pair[1].start, "");
         }
-        if let (Some(first), Some(last)) = (members.get(kept), members.last()) {
-            let start = if kept == 0 { first.start } else { members[kept - 1].value.end };
+        if let (Some(first), Some(last)) = (members.get(kept_count), members.last()) {
+            let start =
+                if kept_count == 0 { first.start } else { members[kept_count - 1].value.end };
             self.replace(start..last.value.end, "");
         }
-        kept == 0
+        kept_count == 0
     }
 
     fn insert_front(&mut self, at: usize, front: &[MemberChange], is_empty: bool) {

@@ -278,7 +278,8 @@ impl SseDecoder {
             return None;
         }
         let head = if data.is_empty() { line.get(NAME..).unwrap_or_default() } else { data };
-        let error = SseTooLarge { limit: self.limit, head: head[..head.len().min(MAX_HEAD)].to_vec() };
+        let error =
+            SseTooLarge { limit: self.limit, head: head[..head.len().min(MAX_HEAD)].to_vec() };
         self.skipping = true;
         self.pending = PendingEvent::default();
         Some(error)

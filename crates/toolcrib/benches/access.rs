@@ -1,7 +1,10 @@
 //! Time to compute which of 10,000 tools one agent may use: below 1 ms and without allocations.
 
-use toolcrib::access::{Attachments, Grants, ToolsetPermissions, ServerAvailability, ToolVisibility, Switches, ToolsetRef};
-use toolcrib_config::{Config, Dialect, MemoryLookup, ConfigFile, Workspace, compile};
+use toolcrib::access::{
+    Attachments, Grants, ServerAvailability, Switches, ToolVisibility, ToolsetPermissions,
+    ToolsetRef,
+};
+use toolcrib_config::{Config, ConfigFile, Dialect, MemoryLookup, Workspace, compile};
 
 #[global_allocator]
 static ALLOCATIONS: divan::AllocProfiler = divan::AllocProfiler::system();
@@ -25,7 +28,9 @@ fn list_of_an_agent(bencher: divan::Bencher<'_, '_>) {
     let list = || {
         let visibility = permissions.iter().zip(&visibilities);
         let offered = visibility.filter(|(_, visibility)| **visibility == ToolVisibility::Offered);
-        offered.flat_map(|(permission, _)| names.iter().filter(|name| permission.permits(name))).count()
+        offered
+            .flat_map(|(permission, _)| names.iter().filter(|name| permission.permits(name)))
+            .count()
     };
     assert_eq!(list(), SERVERS * 2);
     bencher.bench(list);
@@ -41,7 +46,8 @@ fn permissions_of_an_agent(bencher: divan::Bencher<'_, '_>) {
 
 fn permissions(grants: &Grants, config: &Config) -> Vec<ToolsetPermissions> {
     let attached = Attachments::default();
-    let permission = |spec| ToolsetPermissions::new(grants, "alice", &attached, ToolsetRef::Server(spec));
+    let permission =
+        |spec| ToolsetPermissions::new(grants, "alice", &attached, ToolsetRef::Server(spec));
     config.servers.iter().map(permission).collect()
 }
 

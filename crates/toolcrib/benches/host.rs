@@ -1,10 +1,6 @@
 //! Costs of the host: a native tool call (at most 5 µs), the tool list of an agent with 10,000 tools (at most 1 ms),
 //! and a reload of one server of 100, which starts one process.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a benchmark fails if its setup fails"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a benchmark fails if its setup fails")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +9,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 use toolcrib::host::DialogRequest;
-use toolcrib::registry::{NativeToolFuture, NativeToolDefinition, NativeCall, NativeTool, NativeToolset};
+use toolcrib::registry::{
+    NativeCall, NativeTool, NativeToolDefinition, NativeToolFuture, NativeToolset,
+};
 use toolcrib::{CallRequest, Dialog, Host, HostBuilder};
 use toolcrib_testkit::scripted::{Script, server_binary};
 use toolcrib_wire::{MessageLimits, RawJson};

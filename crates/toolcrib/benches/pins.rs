@@ -1,6 +1,10 @@
 //! Time to compare 5,000 tools with their pins on each listing, compared with listing them without pins.
 #![allow(clippy::unwrap_used, reason = "a benchmark fails if its setup fails")]
-#![allow(clippy::disallowed_macros, clippy::print_stdout, reason = "a benchmark prints its results")]
+#![allow(
+    clippy::disallowed_macros,
+    clippy::print_stdout,
+    reason = "a benchmark prints its results"
+)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 use toolcrib::Host;
-use toolcrib_testkit::http::{ReceivedRequest, HttpServer, ScriptedResponse};
+use toolcrib_testkit::http::{HttpServer, ReceivedRequest, ScriptedResponse};
 
 const TOOLS: usize = 5_000;
 const ROUNDS: usize = 15;
@@ -69,7 +73,9 @@ fn reply(request: &ReceivedRequest, round: &AtomicUsize) -> ScriptedResponse {
         }
         _ => return ScriptedResponse::status(202),
     };
-    ScriptedResponse::json(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string())
+    ScriptedResponse::json(
+        json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string(),
+    )
 }
 
 /// A definition of typical length.

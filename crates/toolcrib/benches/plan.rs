@@ -3,7 +3,9 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use toolcrib::registry::{PlanInput, ServerLists, Presence, Scope, Snapshot, Tool, ServerInput, plan};
+use toolcrib::registry::{
+    PlanInput, Presence, Scope, ServerInput, ServerLists, Snapshot, Tool, plan,
+};
 use toolcrib_config::{MemoryLookup, ServerSpec, Workspace, compile};
 use toolcrib_wire::view::{self, Page};
 use toolcrib_wire::{MessageLimits, RawJson};
@@ -68,7 +70,8 @@ impl PlanFixture {
             let _ = writeln!(text, "  server-{server}: {{ command: x{policy} }}");
         }
         let files = MemoryLookup::default().with_file("/ws/toolcrib.yaml", text);
-        let config = compile(&Workspace { root: "/ws".into(), home: None, config_file: None }, &files);
+        let config =
+            compile(&Workspace { root: "/ws".into(), home: None, config_file: None }, &files);
         assert!(!config.has_errors());
         let tools = (0..SERVERS).map(tools).collect();
         PlanFixture { specs: config.servers.into_iter().map(Arc::new).collect(), tools }

@@ -6,7 +6,7 @@
 use std::error::Error;
 
 use toolcrib::host::DialogRequest;
-use toolcrib::{CallRequest, HostEvent, Host};
+use toolcrib::{CallRequest, Host, HostEvent};
 use toolcrib_wire::{MessageLimits, RawJson};
 
 #[tokio::main(flavor = "current_thread")]

@@ -30,7 +30,7 @@ pub mod results;
 pub mod store;
 
 pub use access::Principal;
-pub use host::{CallRequest, Dialog, HostEvent, Host, HostBuilder, Reload, ServerStatus, Turn};
+pub use host::{CallRequest, Dialog, Host, HostBuilder, HostEvent, Reload, ServerStatus, Turn};
 pub use lease::Lease;
 pub use registry::Tool;
 pub use results::{CallError, CallResult};

@@ -8,7 +8,7 @@ use crate::host_access;
 use crate::output::Output;
 use crate::problem_report::plural;
 use crate::settings::Settings;
-use crate::terminal_text::{printable_lines, printable};
+use crate::terminal_text::{printable, printable_lines};
 
 pub(crate) fn run(settings: &Settings, out: &Output, args: &AcceptArgs) -> Exit {
     host_access::run(settings, out, async |access| {

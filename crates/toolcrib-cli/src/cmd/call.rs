@@ -2,7 +2,9 @@
 
 use std::io::Read;
 
-use toolcrib_server::api::schema::{DeliveredOutput, ReportExtra, ErrorBody, ErrorResponse, NewCall, CallReport};
+use toolcrib_server::api::schema::{
+    CallReport, DeliveredOutput, ErrorBody, ErrorResponse, NewCall, ReportExtra,
+};
 use toolcrib_wire::{JsonKind, MessageLimits, RawJson};
 
 use crate::Exit;
@@ -51,7 +53,8 @@ fn parse_arguments(text: &str) -> Result<RawJson, String> {
         }
         text => text.as_bytes().to_vec(),
     };
-    let raw = RawJson::parse(bytes, &limits).map_err(|error_body| format!("--args is not valid JSON: {error_body}"))?;
+    let raw = RawJson::parse(bytes, &limits)
+        .map_err(|error_body| format!("--args is not valid JSON: {error_body}"))?;
     match raw.json().kind() {
         JsonKind::Object => Ok(raw),
         kind => Err(format!("--args must be a JSON object, not {kind}")),
@@ -104,7 +107,8 @@ async fn follow_call(
             "result" => break data,
             "log" => tracing::info!(server = %brief(data.text()), "server log message"),
             "error" => {
-                let faulted: ErrorResponse = data.json().read().map_err(|error| error.to_string())?;
+                let faulted: ErrorResponse =
+                    data.json().read().map_err(|error| error.to_string())?;
                 return Err(faulted.error.message);
             }
             // A newer host may send other events.
@@ -133,7 +137,9 @@ fn progress_text(params: &RawJson) -> String {
 /// Prints the result in the format of the server's policy. A failure before the result goes to standard error.
 fn print_delivered(out: &Output, delivered: Option<&DeliveredOutput>) {
     match delivered {
-        Some(DeliveredOutput { error: Some(error), .. }) => out.print_error(&printable_lines(error)),
+        Some(DeliveredOutput { error: Some(error), .. }) => {
+            out.print_error(&printable_lines(error))
+        }
         Some(DeliveredOutput { json: Some(json), .. }) => out.print_raw_json(json),
         Some(DeliveredOutput { text: Some(text), .. }) => out.print_server_text(text),
         _ => {}

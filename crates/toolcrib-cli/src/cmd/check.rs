@@ -23,7 +23,10 @@ fn print_check(settings: &Settings, out: &Output, config: &Config) {
     out.print_result(&render_problems(config, &shown));
     if settings.verbose {
         for source in &config.sources {
-            out.print_note(&format!("read {} ({}): {:?}", source.label, source.dialect, source.outcome));
+            out.print_note(&format!(
+                "read {} ({}): {:?}",
+                source.label, source.dialect, source.outcome
+            ));
         }
     }
     if config.sources.is_empty() && config.problems.is_empty() {

@@ -11,14 +11,16 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 use tokio::runtime::Builder;
 use toolcrib_config::edit::{EditError, find_entry, with_entry, without_entry};
-use toolcrib_config::{UserFolders, Platform};
+use toolcrib_config::{Platform, UserFolders};
 
 use self::report::{list_clients, print_entry, report_outcome};
 use super::serve;
 use crate::Exit;
 use crate::args::ConnectArgs;
-use crate::client_entries::{ConnectClient, EntryTransport, entry_dialog, is_toolcrib_entry, merge_entries, without_token};
 use crate::atomic_file;
+use crate::client_entries::{
+    ConnectClient, EntryTransport, entry_dialog, is_toolcrib_entry, merge_entries, without_token,
+};
 use crate::output::Output;
 use crate::replaced_entries::{EntryTarget, ReplacedEntries};
 use crate::running_host;
@@ -35,13 +37,14 @@ pub(crate) fn run(settings: &Settings, out: &Output, args: &ConnectArgs) -> Exit
 }
 
 fn connect(settings: &Settings, out: &Output, args: &ConnectArgs) -> Result<(), String> {
-    let system = if cfg!(target_os = "macos") { Platform::MacOs } else { Platform::Linux };
-    let person = UserFolders::from_env(&settings.environment, system).ok_or("HOME is not set")?;
+    let platform = if cfg!(target_os = "macos") { Platform::MacOs } else { Platform::Linux };
+    let folders =
+        UserFolders::from_env(&settings.environment, platform).ok_or("HOME is not set")?;
     let Some(client) = args.client else {
-        list_clients(settings, out, &person);
+        list_clients(settings, out, &folders);
         return Ok(());
     };
-    let target = ClientTarget::new(client, choose_file(settings, args, &person, client)?)?;
+    let target = ClientTarget::new(client, choose_file(settings, args, &folders, client)?)?;
     if args.undo {
         let outcome = target.undo()?;
         target.revoke_token(settings)?;
@@ -67,13 +70,13 @@ fn connect(settings: &Settings, out: &Output, args: &ConnectArgs) -> Result<(), 
 fn choose_file(
     settings: &Settings,
     args: &ConnectArgs,
-    person: &UserFolders,
+    folders: &UserFolders,
     client: ConnectClient,
 ) -> Result<PathBuf, String> {
     if !args.project {
-        return Ok(client.user_file(person, settings.root()));
+        return Ok(client.user_file(folders, settings.root()));
     }
-    let file = client.project_file(person, settings.root());
+    let file = client.project_file(folders, settings.root());
     file.ok_or_else(|| format!("{} has no workspace file; omit --project", client.name))
 }
 
@@ -119,23 +122,30 @@ impl ClientTarget {
         let text_or_none = text.as_deref().unwrap_or_default();
         let entry = find_entry(client.syntax, text_or_none, &client.path())
             .map_err(|error| format!("cannot parse {}: {error}", file.display()))?;
-        if let Some(entry) = entry.as_ref().filter(|entry| !is_toolcrib_entry(entry) && !entry.is_null()) {
+        if let Some(entry) =
+            entry.as_ref().filter(|entry| !is_toolcrib_entry(entry) && !entry.is_null())
+        {
             let kind = if entry.is_object() { "another server" } else { "something else" };
             let [section, name] = client.path();
             let file = file.display();
-            return Err(format!("{file} has {kind} at `{section}.{name}`; the file is not changed"));
+            return Err(format!(
+                "{file} has {kind} at `{section}.{name}`; the file is not changed"
+            ));
         }
         let entry = entry.filter(|entry| !entry.is_null());
         Ok(ClientTarget { client, file, text, entry })
     }
 
     /// Builds the new entry, with the keys that the user added to the existing one.
-    fn plan_entry(&self, settings: &Settings, out: &Output, args: &ConnectArgs) -> Result<PlannedEntry, String> {
+    fn plan_entry(
+        &self,
+        settings: &Settings,
+        out: &Output,
+        args: &ConnectArgs,
+    ) -> Result<PlannedEntry, String> {
         if args.http && !self.client.supports_http() {
             let name = self.client.name;
-            return Err(format!(
-                "{name} does not support servers over HTTP; omit --http"
-            ));
+            return Err(format!("{name} does not support servers over HTTP; omit --http"));
         }
         // Without `--http` the URL is only compared, so an invalid gateway address does not matter.
         let usual = || configured_url(settings).unwrap_or_default();
@@ -166,7 +176,8 @@ impl ClientTarget {
         let dialog = match known {
             Some(known) => known,
             None => {
-                let chance = getrandom::u32().map_err(|_| "cannot read random bytes from the system")?;
+                let chance =
+                    getrandom::u32().map_err(|_| "cannot read random bytes from the system")?;
                 format!("{}-{chance:08x}", self.client.word)
             }
         };
@@ -204,7 +215,9 @@ impl ClientTarget {
 
     /// Restores the replaced entry if there is one, or else removes the entry.
     fn undo(&self) -> Result<ConnectOutcome, String> {
-        let (Some(text), Some(entry)) = (&self.text, &self.entry) else { return Ok(ConnectOutcome::NotConnected) };
+        let (Some(text), Some(entry)) = (&self.text, &self.entry) else {
+            return Ok(ConnectOutcome::NotConnected);
+        };
         let Some(before) = self.replaced().newest(entry)? else {
             self.replaced().clear()?;
             return self.remove_entry(text, entry);
@@ -294,10 +307,16 @@ fn configured_url(settings: &Settings) -> Result<String, String> {
 fn stdio_transport(settings: &Settings) -> Result<EntryTransport, String> {
     let text = |path: &Path| {
         let text = path.to_str().map(str::to_owned);
-        text.ok_or_else(|| format!("the path {} is not valid Unicode and cannot be written to the file", path.display()))
+        text.ok_or_else(|| {
+            format!(
+                "the path {} is not valid Unicode and cannot be written to the file",
+                path.display()
+            )
+        })
     };
     let program = std::env::current_exe();
-    let program = program.map_err(|error| format!("cannot find the path of this program: {error}"))?;
+    let program =
+        program.map_err(|error| format!("cannot find the path of this program: {error}"))?;
     let mut args: Vec<String> = ["serve", "--stdio", "--root"].map(str::to_owned).to_vec();
     args.push(text(settings.root())?);
     if let Some(named) = &settings.workspace.config_file {

@@ -11,12 +11,15 @@ use toolcrib_config::model::host;
 use toolcrib_config::{Config, Problem, ServerSpec};
 use toolcrib_upstream::auth::Accounts;
 use toolcrib_upstream::conn::peer::RefuseRequests;
-use toolcrib_upstream::conn::{SessionClient, TraitCache, ConnUpdate, ServerLimit, ConnContext};
-use toolcrib_upstream::process::{GracePeriods, ContainmentStatus, Instance};
-use toolcrib_upstream::secrets::{CredentialStore, CredentialStoreError, StoreContext, SecretSources, StorageStatus};
+use toolcrib_upstream::conn::{ConnContext, ConnUpdate, ServerLimit, SessionClient, TraitCache};
+use toolcrib_upstream::process::{ContainmentStatus, GracePeriods, Instance};
+use toolcrib_upstream::secrets::{
+    CredentialStore, CredentialStoreError, SecretSources, StorageStatus, StoreContext,
+};
 use toolcrib_upstream::signals::chain;
 use toolcrib_upstream::supervise::{
-    ServerExamination, ServerSummary, Supervisor, ServerOptions, SupervisorListener, ConnRole, reap_orphans, examine,
+    ConnRole, ServerExamination, ServerOptions, ServerSummary, Supervisor, SupervisorListener,
+    examine, reap_orphans,
 };
 use toolcrib_upstream::transport::{Permissions, Tls};
 use toolcrib_wire::handshake::Implementation;
@@ -24,12 +27,12 @@ use toolcrib_wire::view::ClientCapabilities;
 use toolcrib_wire::{Era, Framing};
 
 use crate::Exit;
-use crate::server_account::notify_host;
 use crate::args::DoctorArgs;
 use crate::host_access::StopSignals;
 use crate::input_prompts;
 use crate::output::Output;
 use crate::problem_report::{plural, render_problems};
+use crate::server_account::notify_host;
 use crate::settings::Settings;
 use crate::terminal_text::{bold_style, printable};
 use crate::trust_prompt;
@@ -114,7 +117,8 @@ async fn examine_servers(
     let state = settings.state_folder()?;
     let credential_store = settings.credential_store(config.host.credentials.into())?;
     let specs = chosen.iter().map(|spec| &**spec);
-    let answered = input_prompts::ask_missing(out, config, specs, &credential_store, |_| ()).await?;
+    let answered =
+        input_prompts::ask_missing(out, config, specs, &credential_store, |_| ()).await?;
     for spec in chosen.iter().filter(|spec| answered.contains(&spec.key())) {
         // The result is not needed: the server only waited for the answers.
         notify_host(settings, spec, "connect").await;
@@ -135,7 +139,8 @@ async fn examine_servers(
     let looks = chosen.into_iter().map(|spec| {
         let supervisor = &supervisor;
         async move {
-            let examined = examine(supervisor, Arc::clone(&spec), server_options(settings, config)).await;
+            let examined =
+                examine(supervisor, Arc::clone(&spec), server_options(settings, config)).await;
             (spec, examined)
         }
     });
@@ -160,10 +165,20 @@ async fn examine_servers(
         return Ok(None);
     }
     let folder = credential_store.folder().to_path_buf();
-    Ok(Some(Examination { servers: seen, credentials: credential_store.storage_status().await, folder, held }))
+    Ok(Some(Examination {
+        servers: seen,
+        credentials: credential_store.storage_status().await,
+        folder,
+        held,
+    }))
 }
 
-fn build_context(settings: &Settings, config: &Config, credential_store: CredentialStore, instance: Instance) -> ConnContext {
+fn build_context(
+    settings: &Settings,
+    config: &Config,
+    credential_store: CredentialStore,
+    instance: Instance,
+) -> ConnContext {
     let (env, tls) = (settings.environment.variables(), Tls::default());
     let means = StoreContext {
         instance: instance.clone(),
@@ -190,9 +205,15 @@ fn build_context(settings: &Settings, config: &Config, credential_store: Credent
 }
 
 fn server_options(settings: &Settings, config: &Config) -> ServerOptions {
-    let caller =
-        SessionClient { capabilities: ClientCapabilities::default(), handler: Arc::new(RefuseRequests) };
-    ServerOptions { cwd: settings.root().to_path_buf(), drain_kill: config.host.reload.drain_kill, client: caller }
+    let caller = SessionClient {
+        capabilities: ClientCapabilities::default(),
+        handler: Arc::new(RefuseRequests),
+    };
+    ServerOptions {
+        cwd: settings.root().to_path_buf(),
+        drain_kill: config.host.reload.drain_kill,
+        client: caller,
+    }
 }
 
 struct NoListener;
@@ -240,14 +261,17 @@ fn containment_json(held: &ContainmentStatus) -> Json {
 }
 
 /// Describes how credentials are stored: a word for JSON and a phrase for people.
-fn credential_storage_text(standing: &Result<StorageStatus, CredentialStoreError>) -> (&'static str, String) {
+fn credential_storage_text(
+    standing: &Result<StorageStatus, CredentialStoreError>,
+) -> (&'static str, String) {
     match standing {
         Ok(StorageStatus::Sealed) => {
             ("sealed", "encrypted, with the key in the system's keyring,".to_owned())
         }
-        Ok(StorageStatus::Plain) => {
-            ("file", "unencrypted, readable by their owner only (`host.credentials: file`),".to_owned())
-        }
+        Ok(StorageStatus::Plain) => (
+            "file",
+            "unencrypted, readable by their owner only (`host.credentials: file`),".to_owned(),
+        ),
         Ok(StorageStatus::PlainWithout(why)) => (
             "file",
             format!("unencrypted, readable by their owner only ({}),", printable(&why.to_string())),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 use tokio::runtime::Builder;
 use toolcrib::Store;
 use toolcrib::store::StoreLimits;
-use toolcrib_config::{Config, ServerSpec, SecretVisibility};
+use toolcrib_config::{Config, SecretVisibility, ServerSpec};
 use toolcrib_upstream::signals::chain;
 
 use crate::Exit;
@@ -58,10 +58,13 @@ fn json_document(config: &Config, only: Option<&ServerSpec>, show: SecretVisibil
 
 /// Applies the servers that were enabled or disabled at run time, if a host ever ran here.
 fn apply_overrides(settings: &Settings, config: &mut Config) -> Result<(), String> {
-    let Some(state) = settings.find_state_folder().filter(|state| Store::exists_in(state)) else { return Ok(()) };
+    let Some(state) = settings.find_state_folder().filter(|state| Store::exists_in(state)) else {
+        return Ok(());
+    };
     let runtime = Builder::new_current_thread().enable_all().build();
     let overrides = runtime.map_err(|error| error.to_string())?.block_on(async {
-        let store = Store::open(&state, StoreLimits::default()).await.map_err(|error| chain(&error))?;
+        let store =
+            Store::open(&state, StoreLimits::default()).await.map_err(|error| chain(&error))?;
         let overrides = store.overrides().await.map_err(|error| chain(&error));
         store.close(STORE_CLOSE_TIMEOUT).await;
         overrides

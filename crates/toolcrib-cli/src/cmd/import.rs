@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 use toolcrib_config::{
-    ClientApp, ClientConfigFile, Config, ImportedConfig, Lookup, ConfigFile, UserFolders, Problem, SecretVisibility, Platform, Workspace,
-    client_files, compile, import,
+    ClientApp, ClientConfigFile, Config, ConfigFile, ImportedConfig, Lookup, Platform, Problem,
+    SecretVisibility, UserFolders, Workspace, client_files, compile, import,
 };
 
 use crate::Exit;
 use crate::args::ImportArgs;
-use crate::client_entries::is_toolcrib_entry;
 use crate::atomic_file;
+use crate::client_entries::is_toolcrib_entry;
 use crate::output::Output;
 use crate::problem_report::{plural, render_problems};
 use crate::settings::Settings;
@@ -43,7 +43,11 @@ struct ClientServers {
     config: Config,
 }
 
-fn import_all(settings: &Settings, out: &Output, args: &ImportArgs) -> Result<ImportOutcome, String> {
+fn import_all(
+    settings: &Settings,
+    out: &Output,
+    args: &ImportArgs,
+) -> Result<ImportOutcome, String> {
     let target = target_path(settings, args)?;
     if target.exists() && !args.force {
         let target = target.display();
@@ -74,17 +78,21 @@ fn target_path(settings: &Settings, args: &ImportArgs) -> Result<PathBuf, String
 
 /// Returns the existing client files. The user's own file gets only the user's files, not those of the workspace.
 fn find_client_files(settings: &Settings, args: &ImportArgs) -> Result<Vec<ClientServers>, String> {
-    let system = if cfg!(target_os = "macos") { Platform::MacOs } else { Platform::Linux };
-    let person = UserFolders::from_env(&settings.environment, system).ok_or("HOME is not set")?;
-    let wanted = |client: ClientApp| args.client.as_ref().is_none_or(|only| only.0.contains(&client));
+    let platform = if cfg!(target_os = "macos") { Platform::MacOs } else { Platform::Linux };
+    let folders =
+        UserFolders::from_env(&settings.environment, platform).ok_or("HOME is not set")?;
+    let wanted =
+        |client: ClientApp| args.client.as_ref().is_none_or(|only| only.0.contains(&client));
     let in_root = |path: &Path| {
-        path.starts_with(settings.root()) && !person.home.starts_with(settings.root())
+        path.starts_with(settings.root()) && !folders.home.starts_with(settings.root())
     };
-    let files = client_files(&person, settings.root());
+    let files = client_files(&folders, settings.root());
     let there = files
         .into_iter()
         .filter(|file| wanted(file.client) && !(args.user && in_root(&file.path)))
-        .filter(|file| settings.environment.file(&file.path) != toolcrib_config::FileLookup::Missing);
+        .filter(|file| {
+            settings.environment.file(&file.path) != toolcrib_config::FileLookup::Missing
+        });
     Ok(there.map(|file| compile_client_file(settings, file)).collect())
 }
 
@@ -93,7 +101,9 @@ fn compile_client_file(settings: &Settings, file: ClientConfigFile) -> ClientSer
     let workspace = Workspace { config_file: Some(named), ..settings.workspace.clone() };
     let mut config = compile(&workspace, &settings.environment);
     // A client may be connected to Toolcrib. A host that imported that entry would start itself endlessly.
-    config.servers.retain(|spec| !is_toolcrib_entry(&json!(spec.native(SecretVisibility::Revealed))));
+    config
+        .servers
+        .retain(|spec| !is_toolcrib_entry(&json!(spec.native(SecretVisibility::Revealed))));
     ClientServers { config, file }
 }
 

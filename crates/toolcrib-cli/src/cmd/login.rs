@@ -6,18 +6,18 @@ use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::timeout;
 use toolcrib_server::api::schema::OperationResult;
-use toolcrib_upstream::auth::{AuthError, LoginStart, LoginOutcome, Login, ProtectedServer};
+use toolcrib_upstream::auth::{AuthError, Login, LoginOutcome, LoginStart, ProtectedServer};
 use toolcrib_upstream::signals::chain;
 
 use crate::Exit;
-use crate::server_account::{self, ServerAccount, notify_host};
 use crate::args;
 use crate::browser;
-use crate::callback::{CallbackListener, BrowserRedirect};
+use crate::callback::{BrowserRedirect, CallbackListener};
 use crate::host_access::is_up;
 use crate::output::Output;
+use crate::server_account::{self, ServerAccount, notify_host};
 use crate::settings::Settings;
-use crate::terminal_text::{name_list, printable_lines, printable};
+use crate::terminal_text::{name_list, printable, printable_lines};
 
 /// Time limit for the login in the browser. The user may have to look for a password first.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(600);
@@ -101,15 +101,25 @@ impl LoginFlow<'_> {
         listening.map_err(|error| format!("cannot listen for the browser: {error}"))
     }
 
-    async fn log_in_with_browser(&self, login: Login, listening: CallbackListener) -> Result<LoginOutcome, LoginError> {
+    async fn log_in_with_browser(
+        &self,
+        login: Login,
+        listening: CallbackListener,
+    ) -> Result<LoginOutcome, LoginError> {
         let (out, address) = (self.out, login.authorization_url().to_string());
-        out.print_instruction(&format!("log in to `{}` at this address:\n  {address}", self.server.id));
+        out.print_instruction(&format!(
+            "log in to `{}` at this address:\n  {address}",
+            self.server.id
+        ));
         if !browser::open_url(self.account.browser.as_deref(), &address) {
             out.print_note("cannot open a browser; open the address on this machine yourself");
         }
         out.show_progress("waiting for the browser");
-        let visit = timeout(LOGIN_TIMEOUT, listening.wait_for_redirect(|query| login.is_response(query))).await;
-        let visit = visit.map_err(|_| "the login was not completed in the browser in time".to_owned())?;
+        let visit =
+            timeout(LOGIN_TIMEOUT, listening.wait_for_redirect(|query| login.is_response(query)))
+                .await;
+        let visit =
+            visit.map_err(|_| "the login was not completed in the browser in time".to_owned())?;
         let BrowserRedirect { query, reply } =
             visit.map_err(|error| format!("cannot receive the browser's redirect: {error}"))?;
         out.show_progress("");
@@ -124,16 +134,23 @@ impl LoginFlow<'_> {
             "log in to `{}` at this address, in any browser:\n  {address}",
             self.server.id
         ));
-        out.print_instruction("the browser ends on a page that it cannot load; paste the address of that page here:");
+        out.print_instruction(
+            "the browser ends on a page that it cannot load; paste the address of that page here:",
+        );
         let mut answer = String::new();
         let read = BufReader::new(tokio::io::stdin()).read_line(&mut answer).await;
         if read.map_err(|error| format!("cannot read the address: {error}"))? == 0 {
-            return Err(format!("no address was entered: {}", self.account.describe_changes()).into());
+            return Err(
+                format!("no address was entered: {}", self.account.describe_changes()).into()
+            );
         }
         self.finish_login(login.finish(&answer).await)
     }
 
-    fn finish_login(&self, outcome: Result<LoginOutcome, AuthError>) -> Result<LoginOutcome, LoginError> {
+    fn finish_login(
+        &self,
+        outcome: Result<LoginOutcome, AuthError>,
+    ) -> Result<LoginOutcome, LoginError> {
         let outcome = outcome.map_err(|error| self.login_error(&error))?;
         self.account.record_change(format!("you are logged in to {}", self.account.display_name()));
         Ok(outcome)
@@ -145,7 +162,12 @@ impl LoginFlow<'_> {
 }
 
 /// Reports that the server needs no login. It may have lacked only the answers.
-async fn report_not_needed(settings: &Settings, out: &Output, account: &ServerAccount<'_>, is_answered: bool) -> Exit {
+async fn report_not_needed(
+    settings: &Settings,
+    out: &Output,
+    account: &ServerAccount<'_>,
+    is_answered: bool,
+) -> Exit {
     let host = match is_answered {
         true => notify_host(settings, &account.spec, "connect").await,
         false => None,
@@ -183,7 +205,11 @@ fn report_login(
         }));
         return;
     }
-    out.print_result(&format!("logged in to {} by {}\n", account.display_name(), printable(issuer)));
+    out.print_result(&format!(
+        "logged in to {} by {}\n",
+        account.display_name(),
+        printable(issuer)
+    ));
     if !scopes.is_empty() {
         out.print_note(&format!("for {}", name_list(scopes.iter().map(String::as_str))));
     }
@@ -195,7 +221,9 @@ fn report_login(
 
 fn report_host_state(out: &Output, host: Option<&OperationResult>) {
     match host.map(|host| (&host.server, &host.error)) {
-        Some((server, _)) if is_up(server) => out.print_note("the running host has connected the server"),
+        Some((server, _)) if is_up(server) => {
+            out.print_note("the running host has connected the server")
+        }
         Some((server, Some(error))) => {
             let why = printable_lines(&error.message);
             out.print_note(&format!("in the running host the server is {}: {why}", server.state));

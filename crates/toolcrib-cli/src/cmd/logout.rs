@@ -5,10 +5,10 @@ use toolcrib_upstream::auth::{LogoutOutcome, ProtectedServer};
 use toolcrib_upstream::signals::chain;
 
 use crate::Exit;
-use crate::server_account::{self, ServerAccount, notify_host};
 use crate::args;
 use crate::output::Output;
 use crate::problem_report::plural;
+use crate::server_account::{self, ServerAccount, notify_host};
 use crate::settings::Settings;
 use crate::terminal_text::printable_lines;
 
@@ -36,7 +36,10 @@ pub(crate) fn run(settings: &Settings, out: &Output, args: &args::AccountArgs) -
     })
 }
 
-async fn log_out(account: &ServerAccount<'_>, server: &ProtectedServer) -> Result<LogoutOutcome, String> {
+async fn log_out(
+    account: &ServerAccount<'_>,
+    server: &ProtectedServer,
+) -> Result<LogoutOutcome, String> {
     let outcome = account.accounts.logout(server).await.map_err(|error| chain(&error))?;
     if outcome.was_known {
         account.record_change(format!("you are logged out of {}", account.display_name()));

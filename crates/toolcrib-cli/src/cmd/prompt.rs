@@ -40,9 +40,13 @@ fn print_prompt(out: &Output, raw: RawJson) -> Result<(), String> {
 fn content_text(content: &ContentBlock) -> String {
     match content.parse() {
         ParsedContent::Text(text) => text.into_owned(),
-        ParsedContent::Resource(held) => held.text().map(|text| text.into_owned()).unwrap_or_default(),
+        ParsedContent::Resource(held) => {
+            held.text().map(|text| text.into_owned()).unwrap_or_default()
+        }
         ParsedContent::ResourceLink(link) => link.uri().to_owned(),
-        ParsedContent::Image { mime_type, .. } | ParsedContent::Audio { mime_type, .. } => format!("({mime_type})"),
+        ParsedContent::Image { mime_type, .. } | ParsedContent::Audio { mime_type, .. } => {
+            format!("({mime_type})")
+        }
         ParsedContent::Other(kind) => format!("({})", kind.as_deref().unwrap_or("unknown content")),
     }
 }

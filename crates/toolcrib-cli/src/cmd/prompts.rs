@@ -1,7 +1,7 @@
 //! `toolcrib prompts`: lists the prompts of an agent.
 
 use serde::Deserialize;
-use toolcrib_server::api::schema::{PromptListItem, PromptList};
+use toolcrib_server::api::schema::{PromptList, PromptListItem};
 
 use crate::Exit;
 use crate::args::PromptsArgs;
@@ -54,7 +54,8 @@ fn prompt_table(prompts: &[PromptListItem]) -> String {
 fn argument_list(prompt: &PromptListItem) -> String {
     let written = prompt.arguments.as_ref();
     // Malformed arguments are not displayed.
-    let read = written.and_then(|raw| raw.json().read::<Vec<PromptArgument>>().ok()).unwrap_or_default();
+    let read =
+        written.and_then(|raw| raw.json().read::<Vec<PromptArgument>>().ok()).unwrap_or_default();
     let words = read.iter().map(|argument| match argument.required {
         true => printable(&argument.name),
         false => format!("[{}]", printable(&argument.name)),

@@ -40,7 +40,8 @@ fn print_content(out: &Output, content: &ResourceContents) -> Result<(), String>
     }
     let uri = printable(content.uri());
     let blob = content.blob().ok_or_else(|| format!("`{uri}` has neither text nor data"))?;
-    let bytes = base64::decode(&blob).ok_or_else(|| format!("the data of `{uri}` is not valid Base64"))?;
+    let bytes =
+        base64::decode(&blob).ok_or_else(|| format!("the data of `{uri}` is not valid Base64"))?;
     if !out.print_binary(&bytes) {
         let kind = content.mime_type().map(|kind| printable(&kind)).unwrap_or_default();
         out.print_note(&format!("{} bytes {kind}: redirect the output to a file", bytes.len()));

@@ -11,7 +11,7 @@ use crate::host_access::{self, HostAccess};
 use crate::output::Output;
 use crate::problem_report::{count_by_severity, plural, render_problems};
 use crate::settings::Settings;
-use crate::terminal_text::{Table, bold_style, plain_cell, printable, error_line};
+use crate::terminal_text::{Table, bold_style, error_line, plain_cell, printable};
 
 pub(crate) fn run(settings: &Settings, out: &Output) -> Exit {
     host_access::run(settings, out, async |access| {
@@ -53,7 +53,8 @@ fn print_reload(access: &HostAccess<'_>, reload: &ReloadReport) {
         ]);
     }
     access.out.print_result(&table.render());
-    let (servers, problems) = (plural(reload.steps.len(), "server"), count_by_severity(&reload.problems));
+    let (servers, problems) =
+        (plural(reload.steps.len(), "server"), count_by_severity(&reload.problems));
     let took = Duration::from_millis(reload.duration_ms).as_secs_f64();
     access.out.print_note(&format!("{servers} in {took:.2} s: {problems}"));
 }

@@ -94,7 +94,9 @@ async fn serve(settings: &Settings, out: &Output, args: &ServeArgs) -> Result<()
             let streams = args.stdio.then(standard_streams);
             run_host(settings, out, args, claim, stop, streams).await
         }
-        HostSlot::Taken(running) => relay_client::relay_to_host(settings, out, args, running, stop).await,
+        HostSlot::Taken(running) => {
+            relay_client::relay_to_host(settings, out, args, running, stop).await
+        }
     }
 }
 
@@ -116,7 +118,11 @@ async fn run_host(
     let identity = Identity::with_tokens_in(&settings.state_folder()?);
     let listener = bind_listener(settings, args, &identity).await?;
     // Only a TCP listener needs worker threads. Work on a thread may continue until the servers have ended.
-    let loops = Arc::new(if listener.is_some() { start_worker_threads()? } else { WorkerThreads::default() });
+    let loops = Arc::new(if listener.is_some() {
+        start_worker_threads()?
+    } else {
+        WorkerThreads::default()
+    });
     // With `--stdio` standard input belongs to the client.
     if !args.stdio {
         tokio::select! {
@@ -142,7 +148,8 @@ async fn run_host(
     let (at_socket, at_address) = (Arc::clone(&front), Arc::clone(&front));
     listeners.spawn(async move { at_socket.serve_socket(socket).await });
     let threads = Arc::clone(&loops);
-    listener.map(|listener| listeners.spawn(async move { at_address.serve(listener, &threads).await }));
+    listener
+        .map(|listener| listeners.spawn(async move { at_address.serve(listener, &threads).await }));
     streams.map(|streams| client.spawn(serve_client(Arc::clone(&front), streams)));
     background.spawn(release_startup_memory(host.clone()));
     let served = tokio::select! {
@@ -169,7 +176,8 @@ fn check_loadable(config: &Config) -> Result<(), String> {
 
 /// Sends spans of calls to the collector in the standard environment variables. No call depends on it.
 fn start_traces(settings: &Settings, out: &Output, background: &mut JoinSet<()>) -> TraceSender {
-    let Some(collector) = TraceSender::collector_from_env(|name| settings.environment.env(name)) else {
+    let Some(collector) = TraceSender::collector_from_env(|name| settings.environment.env(name))
+    else {
         return TraceSender::default();
     };
     match TraceSender::with_collector(&collector) {
@@ -243,12 +251,14 @@ async fn bind_listener(
 
 /// Returns the configured address, which `--listen` overrides.
 pub(crate) fn configured_address(gateway: &GatewaySettings) -> Result<SocketAddr, String> {
-    parse_address(&gateway.listen).map_err(|why| format!("gateway.listen is `{}`: {why}", gateway.listen))
+    parse_address(&gateway.listen)
+        .map_err(|why| format!("gateway.listen is `{}`: {why}", gateway.listen))
 }
 
 fn listener_url(listener: &TcpListener) -> Result<String, String> {
     let address = listener.local_addr();
-    let address = address.map_err(|error| format!("cannot read the listener's address: {error}"))?;
+    let address =
+        address.map_err(|error| format!("cannot read the listener's address: {error}"))?;
     Ok(format!("http://{address}"))
 }
 

@@ -10,12 +10,13 @@ use crate::args::{ServerCommand, ServerTarget};
 use crate::host_access::{self, HostAccess, is_down, is_up};
 use crate::output::Output;
 use crate::settings::Settings;
-use crate::terminal_text::{printable_lines, printable};
+use crate::terminal_text::{printable, printable_lines};
 
 pub(crate) fn run(settings: &Settings, out: &Output, command: &ServerCommand) -> Exit {
     host_access::run(settings, out, async |access| {
         let ServerTarget { id } = command.target();
-        let response = access.with_progress(access.api.get(&api_path(&["servers", id], &[]))).await?;
+        let response =
+            access.with_progress(access.api.get(&api_path(&["servers", id], &[]))).await?;
         let server = match response.into_result::<ServerView>()? {
             Ok(server) => server,
             Err(error_body) => return Ok(access.report_refusal(&error_body, Some(id))),
@@ -66,7 +67,10 @@ async fn perform_operation(
 }
 
 /// Connects the server. A connection that the host has made already counts as success.
-async fn connect_server(access: &HostAccess<'_>, server: &ServerView) -> Result<OperationResult, String> {
+async fn connect_server(
+    access: &HostAccess<'_>,
+    server: &ServerView,
+) -> Result<OperationResult, String> {
     let up = |server: ServerView| OperationResult { ok: true, server, error: None };
     if is_serving(server) {
         return Ok(up(server.clone()));
@@ -81,8 +85,13 @@ fn is_serving(server: &ServerView) -> bool {
     is_up(server) && server.registered != "config_invalid"
 }
 
-async fn post_operation(access: &HostAccess<'_>, key: &str, operation: &str) -> Result<OperationResult, String> {
-    let response: ApiResponse = access.api.post(&api_path(&["servers", key, operation], &[]), &json!({})).await?;
+async fn post_operation(
+    access: &HostAccess<'_>,
+    key: &str,
+    operation: &str,
+) -> Result<OperationResult, String> {
+    let response: ApiResponse =
+        access.api.post(&api_path(&["servers", key, operation], &[]), &json!({})).await?;
     response.read()
 }
 
@@ -91,7 +100,9 @@ fn exit_code(error_body: Option<&ErrorBody>) -> Exit {
         ["config", "connection", "authentication", "timeout", "protocol", "resource"];
     match error_body {
         None => Exit::Done,
-        Some(error_body) if is_down(error_body) || SERVER_FAULT_KINDS.contains(&error_body.kind.as_str()) => {
+        Some(error_body)
+            if is_down(error_body) || SERVER_FAULT_KINDS.contains(&error_body.kind.as_str()) =>
+        {
             Exit::Unreached
         }
         Some(_) => Exit::Failed,

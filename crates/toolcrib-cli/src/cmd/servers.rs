@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use anstyle::{AnsiColor, Style};
-use toolcrib_server::api::schema::{ServerView, ServerList};
+use toolcrib_server::api::schema::{ServerList, ServerView};
 use toolcrib_upstream::signals::parse_timestamp;
 
 use crate::Exit;
@@ -12,7 +12,7 @@ use crate::host_access::{self, HostAccess};
 use crate::output::Output;
 use crate::problem_report::{count_by_severity, plural};
 use crate::settings::Settings;
-use crate::terminal_text::{Table, bold_style, plain_cell, printable, error_line};
+use crate::terminal_text::{Table, bold_style, error_line, plain_cell, printable};
 
 pub(crate) fn run(settings: &Settings, out: &Output) -> Exit {
     host_access::run(settings, out, async |access| {
@@ -40,7 +40,14 @@ fn print_servers(access: &HostAccess<'_>, servers: &[ServerView]) {
             plain_cell(server.transport.as_str()),
             plain_cell(server.tools.to_string()),
             plain_cell(call_counts(server)),
-            plain_cell(server.next_retry.as_deref().and_then(parse_timestamp).map(retry_delay).unwrap_or_default()),
+            plain_cell(
+                server
+                    .next_retry
+                    .as_deref()
+                    .and_then(parse_timestamp)
+                    .map(retry_delay)
+                    .unwrap_or_default(),
+            ),
             plain_cell(server.last_error.as_deref().map(error_line).unwrap_or_default()),
         ]);
     }
@@ -48,7 +55,9 @@ fn print_servers(access: &HostAccess<'_>, servers: &[ServerView]) {
     let lacking = servers.iter().filter(|server| !server.missing_capabilities.is_empty());
     for server in lacking {
         let missing = printable(&server.missing_capabilities.join(", "));
-        access.out.print_note(&format!("server `{}` lacks required capabilities: {missing}", server.id));
+        access
+            .out
+            .print_note(&format!("server `{}` lacks required capabilities: {missing}", server.id));
     }
     let config = access.settings.compile();
     let files = plural(config.sources.len(), "file");

@@ -32,7 +32,12 @@ pub(crate) fn run(settings: &Settings, out: &Output, command: &TokenCommand) -> 
 }
 
 /// Creates a token and prints its secret, which is not stored.
-fn issue_token(settings: &Settings, out: &Output, tokens: &TokenStore, new: &NewTokenArgs) -> Result<(), String> {
+fn issue_token(
+    settings: &Settings,
+    out: &Output,
+    tokens: &TokenStore,
+    new: &NewTokenArgs,
+) -> Result<(), String> {
     let agent = new.agent.as_deref().unwrap_or(DEFAULT_AGENT);
     let name = new.name.as_deref().unwrap_or(if new.owner { "owner" } else { agent });
     let was_first = !tokens.is_protected();
@@ -86,7 +91,12 @@ fn list_tokens(settings: &Settings, out: &Output, tokens: &TokenStore) -> Result
     Ok(())
 }
 
-fn revoke_tokens(settings: &Settings, out: &Output, tokens: &TokenStore, which: &str) -> Result<(), String> {
+fn revoke_tokens(
+    settings: &Settings,
+    out: &Output,
+    tokens: &TokenStore,
+    which: &str,
+) -> Result<(), String> {
     let ended = tokens.revoke(which).map_err(|error| chain(&error))?;
     if ended.is_empty() {
         return Err(format!("there is no token `{which}`; `toolcrib token list` shows all"));
@@ -117,10 +127,12 @@ fn open_host(settings: &Settings, out: &Output, tokens: &TokenStore) -> Result<(
         return Ok(());
     }
     match is_configured {
-        true => out.print_note("the configuration still requires tokens: see its `gateway` section"),
-        false => {
-            out.print_result("the host is open: every client on this machine is the agent `default`\n")
+        true => {
+            out.print_note("the configuration still requires tokens: see its `gateway` section")
         }
+        false => out.print_result(
+            "the host is open: every client on this machine is the agent `default`\n",
+        ),
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! `toolcrib tools`: lists the tools of an agent.
 
 use anstyle::AnsiColor;
-use toolcrib_server::api::schema::{ToolListItem, ToolList};
+use toolcrib_server::api::schema::{ToolList, ToolListItem};
 
 use crate::Exit;
 use crate::args::ToolsArgs;

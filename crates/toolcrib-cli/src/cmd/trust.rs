@@ -14,15 +14,19 @@ use crate::output::Output;
 use crate::problem_report::plural;
 use crate::running_host;
 use crate::settings::Settings;
-use crate::terminal_text::{Table, printable_lines, plain_cell, printable};
+use crate::terminal_text::{Table, plain_cell, printable, printable_lines};
 use crate::trust_prompt;
 
 pub(crate) fn run(settings: &Settings, out: &Output, args: &TrustArgs) -> Exit {
     let done = match settings.trust_file() {
         None => Err("set HOME or TOOLCRIB_STATE_DIR: trust is stored there".to_owned()),
         Some(file) if args.list => list_folders(settings, out, &file),
-        Some(file) if args.forget => forget_folder(settings, out, &file, &target_folder(settings, args)),
-        Some(file) => show_and_trust(settings, out, &file, &target_folder(settings, args), args.show),
+        Some(file) if args.forget => {
+            forget_folder(settings, out, &file, &target_folder(settings, args))
+        }
+        Some(file) => {
+            show_and_trust(settings, out, &file, &target_folder(settings, args), args.show)
+        }
     };
     match done {
         Ok(()) => Exit::Done,
@@ -43,7 +47,8 @@ fn target_folder(settings: &Settings, args: &TrustArgs) -> PathBuf {
 fn list_folders(settings: &Settings, out: &Output, file: &TrustFile) -> Result<(), String> {
     let folders = file.folders().map_err(|error| chain(&error))?;
     if settings.json {
-        let launches_json = folders.iter().map(|it| json!({"path": it.path, "at": format_timestamp(it.at)}));
+        let launches_json =
+            folders.iter().map(|it| json!({"path": it.path, "at": format_timestamp(it.at)}));
         out.print_json(&json!({"folders": launches_json.collect::<Vec<Json>>()}));
         return Ok(());
     }
@@ -59,7 +64,12 @@ fn list_folders(settings: &Settings, out: &Output, file: &TrustFile) -> Result<(
     Ok(())
 }
 
-fn forget_folder(settings: &Settings, out: &Output, file: &TrustFile, dir: &Path) -> Result<(), String> {
+fn forget_folder(
+    settings: &Settings,
+    out: &Output,
+    file: &TrustFile,
+    dir: &Path,
+) -> Result<(), String> {
     let was_there = file.forget(dir).map_err(|error| chain(&error))?;
     let name = printable(&dir.display().to_string());
     if !was_there {

@@ -12,7 +12,8 @@ use crate::terminal_text::{Table, bold_style, plain_cell, printable};
 
 pub(crate) fn run(settings: &Settings, out: &Output, args: &WhyArgs) -> Exit {
     host_access::run(settings, out, async |access| {
-        let response = access.get_list(&["why"], &args.caller, &[("tool", Some(&args.tool))]).await?;
+        let response =
+            access.get_list(&["why"], &args.caller, &[("tool", Some(&args.tool))]).await?;
         let why = match response.into_result::<AccessReport>()? {
             Ok(why) => why,
             Err(error_body) => return Ok(access.report_refusal(&error_body, None)),

@@ -5,14 +5,14 @@
 //! one. `server` performs the action. The transports `stdio` and `http` carry messages.
 
 mod caller;
-mod client_session;
-mod server;
 mod catalog;
+mod client_session;
+mod request_action;
 mod resources;
 mod respond;
+mod server;
 mod state;
 mod tools;
-mod request_action;
 
 pub(crate) mod http;
 pub(crate) mod stdio;

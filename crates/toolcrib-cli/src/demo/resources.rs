@@ -6,10 +6,11 @@ use toolcrib_wire::{Body, Json, RpcError, code};
 
 use super::caller::Caller;
 use super::catalog::{CALLS, PROMPT, SQUARE};
-use super::state::{State, CallCounts};
+use super::state::{CallCounts, State};
 
 /// Cache hints for results that are the same for everyone until the program ends.
-pub(crate) const STATIC_CACHE: CacheHints = CacheHints { ttl_ms: 3_600_000, scope: CacheScope::Public };
+pub(crate) const STATIC_CACHE: CacheHints =
+    CacheHints { ttl_ms: 3_600_000, scope: CacheScope::Public };
 
 /// Cache hints for results that may change at any time.
 const NO_CACHE: CacheHints = CacheHints { ttl_ms: 0, scope: CacheScope::Private };
@@ -22,7 +23,9 @@ pub(crate) fn read_resource(
     let uri = params.uri().ok_or_else(|| RpcError::invalid_params("`uri` is missing"))?;
     let (kind, text, cache) = match uri.strip_prefix(SQUARE) {
         _ if uri == CALLS => ("application/json", call_counts_json(state.call_counts), NO_CACHE),
-        Some(number) => ("text/plain", square(number).ok_or_else(|| not_found(caller))?, STATIC_CACHE),
+        Some(number) => {
+            ("text/plain", square(number).ok_or_else(|| not_found(caller))?, STATIC_CACHE)
+        }
         None => return Err(not_found(caller)),
     };
     let contents = json!({"uri": uri, "mimeType": kind, "text": text});

@@ -8,9 +8,9 @@ use toolcrib_wire::view::ServerCapabilities;
 use toolcrib_wire::{Body, Json, RawJson, Request, RpcError, method};
 
 use super::caller::{Caller, LegacyClient};
+use super::request_action::RequestAction;
 use super::resources::{self, STATIC_CACHE};
 use super::state::{Session, State};
-use super::request_action::RequestAction;
 use super::{catalog, tools};
 
 pub(crate) fn respond(
@@ -40,12 +40,16 @@ fn dispatch_method(
             state.call_counts.calls += 1;
             return Ok(action);
         }
-        method::SUBSCRIPTIONS_LISTEN => return Ok(RequestAction::Listen(accepted_subscription(params))),
+        method::SUBSCRIPTIONS_LISTEN => {
+            return Ok(RequestAction::Listen(accepted_subscription(params)));
+        }
         method::PING => (json!({}), None),
         method::TOOLS_LIST => (unpaged_list(params, catalog::tools)?, Some(STATIC_CACHE)),
         method::PROMPTS_LIST => (unpaged_list(params, catalog::prompts)?, Some(STATIC_CACHE)),
         method::RESOURCES_LIST => (unpaged_list(params, catalog::resources)?, Some(STATIC_CACHE)),
-        method::RESOURCE_TEMPLATES_LIST => (unpaged_list(params, catalog::templates)?, Some(STATIC_CACHE)),
+        method::RESOURCE_TEMPLATES_LIST => {
+            (unpaged_list(params, catalog::templates)?, Some(STATIC_CACHE))
+        }
         method::PROMPTS_GET => (resources::get_prompt(params)?, None),
         method::RESOURCES_READ => {
             let (result, cache) = resources::read_resource(params, caller, state)?;
@@ -58,8 +62,8 @@ fn dispatch_method(
 
 fn initialize(params: &Body, session: &mut Session) -> Result<RawJson, RpcError> {
     let params = params.raw().unwrap_or_else(|| Json::EMPTY.into());
-    let opening =
-        InitializeParams::read(params).map_err(|error| RpcError::invalid_params(error.to_string()))?;
+    let opening = InitializeParams::read(params)
+        .map_err(|error| RpcError::invalid_params(error.to_string()))?;
     let client = LegacyClient::new(&opening);
     let version = client.version.clone();
     session.open(client);

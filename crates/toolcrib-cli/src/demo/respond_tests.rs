@@ -1,7 +1,7 @@
 //! Tests of the demo server without IO.
 
 use serde_json::{Value, json};
-use toolcrib_wire::{Id, MessageLimits, Message, Packet, build, parse};
+use toolcrib_wire::{Id, Message, MessageLimits, Packet, build, parse};
 
 use super::*;
 use crate::demo::tools::greeting;
@@ -115,7 +115,8 @@ fn modern_requests_need_no_initialize_and_results_carry_metadata() {
     assert_eq!((&result["resultType"], result.get("ttlMs")), (&json!("complete"), None));
     let found = client.response("server/discover", &modern(json!({}), &json!({}))).unwrap();
     assert_eq!(found["supportedVersions"][0], "2026-07-28");
-    let legacy = DemoClient::opened("2025-11-25", &json!({})).response("tools/list", &json!({})).unwrap();
+    let legacy =
+        DemoClient::opened("2025-11-25", &json!({})).response("tools/list", &json!({})).unwrap();
     assert_eq!(legacy.as_object().unwrap().keys().collect::<Vec<_>>(), ["tools"]);
 }
 
@@ -206,7 +207,8 @@ fn counter_overflow_is_a_tool_error() {
 fn elicitation_uses_the_form_of_the_clients_era() {
     let able = json!({"elicitation": {}});
     let mut client = DemoClient::opened("2025-06-18", &able);
-    let RequestAction::Elicit(params) = client.send("tools/call", &json!({"name": "elicit"})) else {
+    let RequestAction::Elicit(params) = client.send("tools/call", &json!({"name": "elicit"}))
+    else {
         panic!("a question")
     };
     assert!(params.json().get("requestedSchema").is_some());
@@ -274,7 +276,11 @@ fn unknown_resources_get_the_error_code_of_the_era() {
         ["demo://square/x", "demo://square/9999999999999999", "demo://", "file:///etc/passwd"]
     {
         assert_eq!(client.error_code("resources/read", &read(uri)), -32002, "{uri}");
-        assert_eq!(client.error_code("resources/read", &modern(read(uri), &json!({}))), -32602, "{uri}");
+        assert_eq!(
+            client.error_code("resources/read", &modern(read(uri), &json!({}))),
+            -32602,
+            "{uri}"
+        );
     }
     let params = json!({"name": "introduce", "arguments": {"name": "Ada"}});
     let prompt = client.response("prompts/get", &params).unwrap();

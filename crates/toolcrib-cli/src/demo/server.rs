@@ -7,14 +7,16 @@ use tokio::time::sleep;
 use toolcrib_server::message_stream::malformed_error;
 use toolcrib_wire::notification::Cancelled;
 use toolcrib_wire::subscription::{SubscriptionFilter, subscription_meta};
-use toolcrib_wire::{Id, MalformedMessage, Message, ObjectWriter, RawJson, Request, RpcError, build, method};
+use toolcrib_wire::{
+    Id, MalformedMessage, Message, ObjectWriter, RawJson, Request, RpcError, build, method,
+};
 
 use super::caller::Caller;
 use super::client_session::ClientSession;
+use super::request_action::{RequestAction, TimedCall};
 use super::respond::respond;
-use super::state::{State, CallCounts};
+use super::state::{CallCounts, State};
 use super::tools;
-use super::request_action::{TimedCall, RequestAction};
 
 /// The demo server, shared by all clients.
 #[derive(Debug)]
@@ -47,7 +49,11 @@ impl DemoServer {
     }
 
     /// Handles a message on a transport without headers.
-    pub(crate) fn handle_message(&self, session: &ClientSession, message: Result<Message, MalformedMessage>) -> MessageOutcome {
+    pub(crate) fn handle_message(
+        &self,
+        session: &ClientSession,
+        message: Result<Message, MalformedMessage>,
+    ) -> MessageOutcome {
         match message {
             Ok(Message::Request(request)) => {
                 let caller = session.caller(&request);
@@ -56,7 +62,9 @@ impl DemoServer {
                     Err(error) => RequestAction::Done(Err(error)),
                 };
                 match action {
-                    RequestAction::Done(response) => MessageOutcome::Reply(response_message(&request.id, response)),
+                    RequestAction::Done(response) => {
+                        MessageOutcome::Reply(response_message(&request.id, response))
+                    }
                     action => MessageOutcome::Run(request.id, action),
                 }
             }
@@ -72,15 +80,25 @@ impl DemoServer {
                 session.deliver_response(response);
                 MessageOutcome::None
             }
-            Err(malformed) => malformed_error(&malformed).map_or(MessageOutcome::None, MessageOutcome::Reply),
+            Err(malformed) => {
+                malformed_error(&malformed).map_or(MessageOutcome::None, MessageOutcome::Reply)
+            }
         }
     }
 
-    pub(crate) fn handle_request(&self, request: &Request, caller: &Caller, session: &ClientSession) -> RequestAction {
-        let action = self
-            .update_state(|state| session.update_session(|session| respond(request, caller, session, state)));
+    pub(crate) fn handle_request(
+        &self,
+        request: &Request,
+        caller: &Caller,
+        session: &ClientSession,
+    ) -> RequestAction {
+        let action = self.update_state(|state| {
+            session.update_session(|session| respond(request, caller, session, state))
+        });
         match action {
-            RequestAction::Wait(_) | RequestAction::Elicit(_) | RequestAction::Listen(_) if !session.has_room() => {
+            RequestAction::Wait(_) | RequestAction::Elicit(_) | RequestAction::Listen(_)
+                if !session.has_room() =>
+            {
                 RequestAction::Done(Err(RpcError::internal("too many requests at once")))
             }
             action => action,
@@ -182,7 +200,10 @@ impl Drop for RunningCallGuard<'_> {
     }
 }
 
-async fn run_timed_call(slow: &TimedCall, out: &mpsc::Sender<RawJson>) -> Result<RawJson, RpcError> {
+async fn run_timed_call(
+    slow: &TimedCall,
+    out: &mpsc::Sender<RawJson>,
+) -> Result<RawJson, RpcError> {
     for step in 1..=slow.steps {
         sleep(slow.pause()).await;
         if let Some(progress) = slow.progress(step) {

@@ -11,8 +11,8 @@ use toolcrib_server::message_stream::{MessageReader, write_messages};
 use toolcrib_wire::RawJson;
 
 use super::client_session::ClientSession;
-use super::server::{MessageOutcome, DemoServer};
-use super::{SHUTDOWN_TIMEOUT, LIMITS, QUEUE_CAPACITY};
+use super::server::{DemoServer, MessageOutcome};
+use super::{LIMITS, QUEUE_CAPACITY, SHUTDOWN_TIMEOUT};
 
 /// Serves until the input ends or the server closes. Requests in flight then get a response, as far as the client
 /// reads.
@@ -25,7 +25,8 @@ pub(crate) async fn serve(
     let mut writer = JoinSet::new();
     writer.spawn(write_messages(queue, output));
     let session = Arc::new(ClientSession::default());
-    let mut connection = StreamConnection { server: Arc::clone(&server), session, out, tasks: JoinSet::new() };
+    let mut connection =
+        StreamConnection { server: Arc::clone(&server), session, out, tasks: JoinSet::new() };
     let outcome = tokio::select! {
         outcome = connection.read_messages(input) => outcome,
         () = server.closed() => Ok(()),
@@ -56,7 +57,10 @@ impl StreamConnection {
         let mut lines = MessageReader::new(input, LIMITS);
         while let Some(result) = lines.next().await? {
             match result {
-                Ok(message) => self.handle_outcome(self.server.handle_message(&self.session, Ok(message))).await,
+                Ok(message) => {
+                    self.handle_outcome(self.server.handle_message(&self.session, Ok(message)))
+                        .await
+                }
                 Err(refusal) => self.send(refusal).await,
             }
             while self.tasks.try_join_next().is_some() {}
@@ -70,7 +74,8 @@ impl StreamConnection {
             MessageOutcome::Reply(message) => self.send(message).await,
             MessageOutcome::Run(id, action) => {
                 let (server, session) = (Arc::clone(&self.server), Arc::clone(&self.session));
-                let action_future = server.run_action(session, id.clone(), action, self.out.clone());
+                let action_future =
+                    server.run_action(session, id.clone(), action, self.out.clone());
                 let task = self.tasks.spawn(action_future);
                 self.session.track_task(id, task);
             }

@@ -6,8 +6,8 @@ use toolcrib_wire::view::InputRequired;
 use toolcrib_wire::{Body, Json, RawJson, RpcError, method};
 
 use super::caller::{Caller, server_meta};
+use super::request_action::{MAX_SECONDS, RequestAction, TimedCall};
 use super::state::{Session, State};
-use super::request_action::{MAX_SECONDS, TimedCall, RequestAction};
 
 /// A picture of three tools on a board, 24 by 24 pixels.
 const IMAGE_PNG_BASE64: &str = "iVBORw0KGgoAAAANSUhEUgAAABgAAAAYAgMAAACdGdVrAAAACVBMVEX69uw+SlnWjDTYD30HAAAAK0lEQVR42mNYBQYMDQxAwISXagwFAieGBgFGBgEmMqgQVocQXBQeayEOBAA4Cxl2Uj7u/AAAAABJRU5ErkJggg==";

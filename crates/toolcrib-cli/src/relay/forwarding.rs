@@ -1,7 +1,9 @@
 //! Forwarding of one frame: the bytes for the receiver and the bytes back to the sender.
 
 use toolcrib_server::message_stream::{frame_error, malformed_error};
-use toolcrib_wire::{Frame, FrameError, Framing, MessageLimits, MalformedMessage, Message, RawJson, parse};
+use toolcrib_wire::{
+    Frame, FrameError, Framing, MalformedMessage, Message, MessageLimits, RawJson, parse,
+};
 
 /// The decision for one message.
 #[derive(Debug, PartialEq)]
@@ -30,7 +32,12 @@ pub(crate) fn forward_frame(
 ) -> ForwardedBytes {
     let frame = match result {
         Ok(frame) => frame,
-        Err(error) => return ForwardedBytes { to_receiver: Vec::new(), to_sender: encode_line(&frame_error(&error)) },
+        Err(error) => {
+            return ForwardedBytes {
+                to_receiver: Vec::new(),
+                to_sender: encode_line(&frame_error(&error)),
+            };
+        }
     };
     let mut whole = Vec::with_capacity(frame.bytes.len() + 1);
     frame.framing.write(&frame.bytes, &mut whole);
@@ -53,17 +60,24 @@ fn forward_messages(
     messages: Vec<Result<Message, MalformedMessage>>,
     mut decide_forwarding: impl FnMut(&Message) -> Forwarding,
 ) -> ForwardedBytes {
-    let decisions: Vec<_> = messages.iter().map(|it| it.as_ref().map(&mut decide_forwarding)).collect();
+    let decisions: Vec<_> =
+        messages.iter().map(|it| it.as_ref().map(&mut decide_forwarding)).collect();
     if decisions.iter().all(|it| matches!(it, Err(_) | Ok(Forwarding::Unchanged))) {
         return ForwardedBytes { to_receiver: whole, to_sender: Vec::new() };
     }
     let mut forwarded = ForwardedBytes::default();
     for (message, decision) in messages.iter().zip(decisions) {
         match (message, decision) {
-            (Ok(message), Ok(Forwarding::Unchanged)) => forwarded.to_receiver.extend(encode_line(message.raw())),
-            (_, Ok(Forwarding::Rewritten(other))) => forwarded.to_receiver.extend(encode_line(&other)),
+            (Ok(message), Ok(Forwarding::Unchanged)) => {
+                forwarded.to_receiver.extend(encode_line(message.raw()))
+            }
+            (_, Ok(Forwarding::Rewritten(other))) => {
+                forwarded.to_receiver.extend(encode_line(&other))
+            }
             (_, Ok(Forwarding::Reply(answer))) => forwarded.to_sender.extend(encode_line(&answer)),
-            (Err(malformed), _) => forwarded.to_sender.extend(malformed_error(malformed).iter().flat_map(encode_line)),
+            (Err(malformed), _) => {
+                forwarded.to_sender.extend(malformed_error(malformed).iter().flat_map(encode_line))
+            }
             _ => {}
         }
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 use toolcrib_server::message_stream::LIMITS;
-use toolcrib_wire::{FrameDecoder, Frame, FrameError, MessageLimits, Message, parse};
+use toolcrib_wire::{Frame, FrameDecoder, FrameError, Message, MessageLimits, parse};
 
 /// Bytes per read.
 const READ_SIZE: usize = 64 << 10;
@@ -55,7 +55,11 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
 
 impl<R: AsyncRead + Unpin> ClientInbox<R> {
     pub(crate) fn new(input: R, limits: &MessageLimits) -> Self {
-        ClientInbox { frames: FrameReader::new(input, limits), buffered: VecDeque::new(), is_ended: false }
+        ClientInbox {
+            frames: FrameReader::new(input, limits),
+            buffered: VecDeque::new(),
+            is_ended: false,
+        }
     }
 
     /// Returns the next buffered or new frame, or `None` at the end. Cancel safe.
@@ -91,7 +95,8 @@ impl<R: AsyncRead + Unpin> ClientInbox<R> {
 
     fn is_full(&self) -> bool {
         let bytes = |result: &FrameResult| result.as_ref().map_or(0, |frame| frame.bytes.len());
-        self.buffered.len() >= MAX_BUFFERED_MESSAGES || self.buffered.iter().map(bytes).sum::<usize>() >= MAX_BUFFERED_BYTES
+        self.buffered.len() >= MAX_BUFFERED_MESSAGES
+            || self.buffered.iter().map(bytes).sum::<usize>() >= MAX_BUFFERED_BYTES
     }
 }
 

@@ -51,7 +51,9 @@ impl HostRequests {
         let Some(id) = &answer.id else { return Forwarding::Unchanged };
         match self.remove_request(|request_ids| request_ids.client_id == *id) {
             Some(request_ids) if request_ids.host_id == *id => Forwarding::Unchanged,
-            Some(request_ids) => Forwarding::Rewritten(answer.rewrite().id(&request_ids.host_id).finish()),
+            Some(request_ids) => {
+                Forwarding::Rewritten(answer.rewrite().id(&request_ids.host_id).finish())
+            }
             None => Forwarding::Drop,
         }
     }
@@ -64,7 +66,9 @@ impl HostRequests {
         };
         match self.remove_request(|request_ids| request_ids.host_id == cancelled.request) {
             Some(request_ids) if request_ids.client_id != request_ids.host_id => {
-                Forwarding::Rewritten(Cancelled { request: request_ids.client_id, ..cancelled }.build())
+                Forwarding::Rewritten(
+                    Cancelled { request: request_ids.client_id, ..cancelled }.build(),
+                )
             }
             _ => Forwarding::Unchanged,
         }

@@ -1,12 +1,12 @@
 //! Relay of one client to successive hosts. Messages pass unchanged. When a host has ended, the next host gets the
 //! client's session state.
 
+mod forwarding;
 mod frame_reader;
+mod host_requests;
 mod relay_state;
 #[cfg(test)]
 mod relay_state_tests;
-mod forwarding;
-mod host_requests;
 #[cfg(test)]
 mod tests;
 
@@ -20,12 +20,13 @@ use tokio::time::timeout;
 use toolcrib_server::message_stream::LIMITS;
 use toolcrib_wire::{Frame, FrameError, MessageLimits, RawJson};
 
-use frame_reader::{FrameReader, ClientInbox};
-use relay_state::{RelayState, Replay};
 use forwarding::{encode_line, forward_frame};
+use frame_reader::{ClientInbox, FrameReader};
+use relay_state::{RelayState, Replay};
 
 /// Limits for messages of a host. The host limits message sizes itself; lists of many servers are combined.
-const HOST_LIMITS: MessageLimits = MessageLimits { size: usize::MAX, depth: 2 * LIMITS.depth, batch: LIMITS.batch };
+const HOST_LIMITS: MessageLimits =
+    MessageLimits { size: usize::MAX, depth: 2 * LIMITS.depth, batch: LIMITS.batch };
 
 /// Maximum number of messages that wait for the client. A client that does not read stops the reading from its host.
 const QUEUE_CAPACITY: usize = 16;
@@ -57,7 +58,12 @@ impl<R: AsyncRead + Unpin> Relay<R> {
         let (to_client, queue) = mpsc::channel(QUEUE_CAPACITY);
         let mut writer = JoinSet::new();
         writer.spawn(write_lines(queue, output));
-        Relay { inbox: ClientInbox::new(input, &LIMITS), to_client, writer, state: RefCell::default() }
+        Relay {
+            inbox: ClientInbox::new(input, &LIMITS),
+            to_client,
+            writer,
+            state: RefCell::default(),
+        }
     }
 
     /// Relays to a host until either side ends.
@@ -167,7 +173,8 @@ async fn forward_to_host(
         send(to, &encode_line(message)).await?;
     }
     while let Some(result) = inbox.next().await {
-        let forwarded = forward_frame(result, &LIMITS, |message| state.borrow_mut().on_client_message(message));
+        let forwarded =
+            forward_frame(result, &LIMITS, |message| state.borrow_mut().on_client_message(message));
         if !forwarded.to_sender.is_empty() {
             // A closed client ends the relay elsewhere.
             let _ = to_client.send(forwarded.to_sender).await;
@@ -199,7 +206,9 @@ async fn forward_host_frame(
 ) -> bool {
     // A truncated last frame is dropped.
     let Ok(frame) = result else { return true };
-    let forwarded = forward_frame(Ok(frame), &HOST_LIMITS, |message| state.borrow_mut().on_host_message(message));
+    let forwarded = forward_frame(Ok(frame), &HOST_LIMITS, |message| {
+        state.borrow_mut().on_host_message(message)
+    });
     forwarded.to_receiver.is_empty() || to_client.send(forwarded.to_receiver).await.is_ok()
 }
 

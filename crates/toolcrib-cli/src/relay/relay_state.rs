@@ -115,7 +115,10 @@ impl RelayState {
     /// Returns whether the host has not answered `initialize` yet.
     pub(crate) fn is_opening(&self) -> bool {
         self.own_ids.contains(&Id::from(INITIALIZE_ID))
-            || self.pending.values().any(|request_kind| matches!(request_kind, ClientRequest::Initialize(_)))
+            || self
+                .pending
+                .values()
+                .any(|request_kind| matches!(request_kind, ClientRequest::Initialize(_)))
     }
 
     /// Returns list-changed notifications for a client that has a new host, because every list may differ.
@@ -123,7 +126,9 @@ impl RelayState {
         let is_told = self.initialize.is_some() && self.is_initialized;
         let unasked = LIST_CHANGED.into_iter().filter(|_| is_told);
         let unasked = unasked.map(|changed| build::notification(changed, None));
-        unasked.chain(self.listens().flat_map(|(id, listen)| listen_notifications(id, listen))).collect()
+        unasked
+            .chain(self.listens().flat_map(|(id, listen)| listen_notifications(id, listen)))
+            .collect()
     }
 
     fn listens(&self) -> impl Iterator<Item = (&Id, &RawJson)> {
@@ -142,8 +147,10 @@ impl RelayState {
     /// Returns the requests that restore a legacy session.
     fn replay_requests(&mut self) -> Vec<RawJson> {
         let initialized = self.is_initialized.then(handshake::initialized_notification);
-        let log_level = self.log_level.map(|log_level| (method::SET_LOG_LEVEL, "level", log_level.as_str()));
-        let followed = self.subscriptions.iter().map(|uri| (method::RESOURCES_SUBSCRIBE, "uri", &**uri));
+        let log_level =
+            self.log_level.map(|log_level| (method::SET_LOG_LEVEL, "level", log_level.as_str()));
+        let followed =
+            self.subscriptions.iter().map(|uri| (method::RESOURCES_SUBSCRIBE, "uri", &**uri));
         let requests = log_level.into_iter().chain(followed).zip(1..);
         let own_ids = &mut self.own_ids;
         let requests = requests.map(|((called, key, value), number)| {
@@ -184,7 +191,8 @@ impl RelayState {
     }
 
     fn classify_listen(&self, listen: &RawJson) -> Option<ClientRequest> {
-        let has_room = listen.text().len() <= MAX_LISTEN_BYTES && self.listens().count() < MAX_LISTENS;
+        let has_room =
+            listen.text().len() <= MAX_LISTEN_BYTES && self.listens().count() < MAX_LISTENS;
         has_room.then(|| ClientRequest::Listen(listen.detach()))
     }
 
@@ -226,7 +234,9 @@ impl RelayState {
                 self.initialize = Some(request.rewrite().id(&Id::from(INITIALIZE_ID)).finish());
             }
             ClientRequest::SetLogLevel(log_level) => self.log_level = Some(log_level),
-            ClientRequest::Subscribe(uri) if uri.len() <= MAX_URI_BYTES && self.subscriptions.len() < MAX_SUBSCRIPTIONS => {
+            ClientRequest::Subscribe(uri)
+                if uri.len() <= MAX_URI_BYTES && self.subscriptions.len() < MAX_SUBSCRIPTIONS =>
+            {
                 self.subscriptions.insert(uri);
             }
             ClientRequest::Unsubscribe(uri) => {

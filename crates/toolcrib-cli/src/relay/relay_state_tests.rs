@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use toolcrib_server::message_stream::LIMITS;
 use toolcrib_wire::{Message, Packet, RawJson, parse};
 
-use super::relay_state::{RelayState, Replay};
 use super::forwarding::Forwarding;
+use super::relay_state::{RelayState, Replay};
 
 fn message(message: &Value) -> Message {
     match parse(message.to_string(), &LIMITS).unwrap() {
@@ -56,7 +56,10 @@ impl RelayState {
     }
 
     fn methods_of_news(&self) -> Vec<Value> {
-        values(&self.change_notifications()).into_iter().map(|mut change_notifications| change_notifications["method"].take()).collect()
+        values(&self.change_notifications())
+            .into_iter()
+            .map(|mut change_notifications| change_notifications["method"].take())
+            .collect()
     }
 }
 
@@ -72,7 +75,11 @@ fn opened() -> RelayState {
 fn new_relay_state_replays_nothing() {
     let mut state = RelayState::default();
     assert_eq!(state.replay(), Replay::default());
-    assert!(state.on_host_end().is_empty() && state.change_notifications().is_empty() && !state.is_opening());
+    assert!(
+        state.on_host_end().is_empty()
+            && state.change_notifications().is_empty()
+            && !state.is_opening()
+    );
 }
 
 #[test]
@@ -131,7 +138,10 @@ fn rejected_requests_are_not_replayed() {
 fn calls_in_flight_fail_and_are_not_replayed() {
     let mut state = opened();
     for id in 2..6 {
-        assert_eq!(state.from_client(&request(id, "tools/call", json!({"name": "t"}))), Forwarding::Unchanged);
+        assert_eq!(
+            state.from_client(&request(id, "tools/call", json!({"name": "t"}))),
+            Forwarding::Unchanged
+        );
     }
     assert_eq!(state.from_host(&response(3)), Forwarding::Unchanged);
     let cancelled =
@@ -180,7 +190,10 @@ fn modern_subscriptions_continue_under_the_same_id() {
         json!({"jsonrpc": "2.0", "method": format!("notifications/{list}/list_changed"),
         "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": 1}}})
     };
-    assert_eq!(values(&state.change_notifications()), [change_notifications("tools"), change_notifications("resources")]);
+    assert_eq!(
+        values(&state.change_notifications()),
+        [change_notifications("tools"), change_notifications("resources")]
+    );
     // A client that ends with its host gets the response.
     state.set_last_host();
     assert_eq!(state.from_host(&response(1)), Forwarding::Unchanged);
@@ -192,7 +205,11 @@ fn host_requests_are_cancelled_when_the_host_ends() {
     let question = request(1, "elicitation/create", json!({"message": "?"}));
     assert_eq!(state.from_host(&question), Forwarding::Unchanged);
     assert_eq!(state.from_client(&response(1)), Forwarding::Unchanged);
-    assert_eq!(state.from_client(&response(1)), Forwarding::Drop, "second response without a request");
+    assert_eq!(
+        state.from_client(&response(1)),
+        Forwarding::Drop,
+        "second response without a request"
+    );
     let question = request(2, "elicitation/create", json!({"message": "?"}));
     state.from_host(&question);
     let sent = values(&state.on_host_end());
@@ -202,11 +219,15 @@ fn host_requests_are_cancelled_when_the_host_ends() {
         (&json!("notifications/cancelled"), &json!(2))
     );
     // The next host reuses the id. The client's response to the first request must not reach it.
-    let Forwarding::Rewritten(asked) = state.from_host(&question) else { panic!("expected a rewritten request") };
+    let Forwarding::Rewritten(asked) = state.from_host(&question) else {
+        panic!("expected a rewritten request")
+    };
     let asked = values(&[asked]).remove(0);
     assert_eq!((&asked["id"], &asked["params"]), (&json!("1:2"), &json!({"message": "?"})));
     assert_eq!(state.from_client(&response(2)), Forwarding::Drop);
-    let Forwarding::Rewritten(answered) = state.from_client(&response("1:2")) else { panic!("expected a rewritten response") };
+    let Forwarding::Rewritten(answered) = state.from_client(&response("1:2")) else {
+        panic!("expected a rewritten response")
+    };
     assert_eq!(values(&[answered]), [response(2)]);
 }
 
@@ -216,7 +237,9 @@ fn cancellation_from_a_later_host_uses_the_client_side_id() {
     state.on_host_end();
     state.from_host(&request(1, "roots/list", json!({})));
     let off = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1, "reason": "late"}});
-    let Forwarding::Rewritten(sent) = state.from_host(&off) else { panic!("expected a rewritten cancellation") };
+    let Forwarding::Rewritten(sent) = state.from_host(&off) else {
+        panic!("expected a rewritten cancellation")
+    };
     assert_eq!(values(&[sent])[0]["params"], json!({"requestId": "1:1", "reason": "late"}));
     assert_eq!(state.from_host(&off), Forwarding::Unchanged, "unknown request");
     assert!(state.on_host_end().is_empty());
@@ -228,7 +251,11 @@ fn relay_state_is_bounded() {
     for id in 0..2000 {
         state.complete_request(id, "resources/subscribe", json!({"uri": format!("a:{id}")}));
     }
-    state.complete_request(0, "resources/subscribe", json!({"uri": "b:".to_owned() + &"x".repeat(10_000)}));
+    state.complete_request(
+        0,
+        "resources/subscribe",
+        json!({"uri": "b:".to_owned() + &"x".repeat(10_000)}),
+    );
     assert_eq!(state.replay_values().1.len(), 1 + 1024);
     for id in 0..100 {
         state.from_client(&request(id, "subscriptions/listen", json!({})));

@@ -62,7 +62,9 @@ async fn messages_are_forwarded_byte_for_byte() {
         "[{\"jsonrpc\":\"2.0\",\"method\":\"n\"}, 7]\n",
     ];
     client.write_text(&lines.concat()).await;
-    client.write_text("Content-Length: 35\r\n\r\n{\"jsonrpc\":\"2.0\",\n \"method\":\"n\"   }").await;
+    client
+        .write_text("Content-Length: 35\r\n\r\n{\"jsonrpc\":\"2.0\",\n \"method\":\"n\"   }")
+        .await;
     client.write_text("no message\n").await;
     let left = relay_to_host(&mut relay, async |mut host| {
         for line in lines {
@@ -78,7 +80,10 @@ async fn messages_are_forwarded_byte_for_byte() {
     assert_eq!(left.await, EndedBy::Host);
     let no_message = "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"invalid message frame\"}}\n";
     assert_eq!(output.read_line().await, no_message);
-    assert_eq!(output.read_line().await, "{\"jsonrpc\":\"2.0\",  \"id\":1,\"result\":{\"x\":[1.50]}}\n");
+    assert_eq!(
+        output.read_line().await,
+        "{\"jsonrpc\":\"2.0\",  \"id\":1,\"result\":{\"x\":[1.50]}}\n"
+    );
     relay.close().await;
     assert_eq!(output.read_line().await, "", "the truncated frame is dropped");
 }
@@ -89,7 +94,9 @@ async fn replay_precedes_messages_buffered_between_hosts() {
     client.send_message(json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}})).await;
     client.send_message(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
     client
-        .send_message(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "t"}}))
+        .send_message(
+            json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "t"}}),
+        )
         .await;
     relay_to_host(&mut relay, async |mut host| {
         let request = host.read_message().await;
@@ -116,7 +123,10 @@ async fn replay_precedes_messages_buffered_between_hosts() {
     .await;
     assert_eq!(output.read_message().await["method"], "notifications/message");
     for list in ["tools", "prompts", "resources"] {
-        assert_eq!(output.read_message().await["method"], format!("notifications/{list}/list_changed"));
+        assert_eq!(
+            output.read_message().await["method"],
+            format!("notifications/{list}/list_changed")
+        );
     }
     assert_eq!(output.read_message().await["result"], json!({"tools": []}));
 }

@@ -45,7 +45,8 @@ fn json_output_has_contract_fields() {
 
 #[test]
 fn valid_configuration_reports_no_problems() {
-    let workspace = TestWorkspace::new().with_file("toolcrib.yaml", "version: 1\nservers: { a: { command: x } }\n");
+    let workspace = TestWorkspace::new()
+        .with_file("toolcrib.yaml", "version: 1\nservers: { a: { command: x } }\n");
     let ran = workspace.run(&["check"]);
     assert_eq!(
         (ran.code, ran.out.as_str(), ran.err.as_str()),
@@ -76,13 +77,17 @@ fn dom_01_configuration_file_is_read_from_root() {
         "deep/.minds/mcp.yaml",
         "version: 1\nservers: { a: { transport: stdio, command: x } }\n",
     );
-    assert_eq!(workspace.run(&["check", "--root", "deep"]).err, "1 server in 1 file: no problems\n");
+    assert_eq!(
+        workspace.run(&["check", "--root", "deep"]).err,
+        "1 server in 1 file: no problems\n"
+    );
     assert!(workspace.run(&["check"]).err.starts_with("no configuration"));
 }
 
 #[test]
 fn named_file_outside_known_paths_needs_dialect() {
-    let workspace = TestWorkspace::new().with_file("mine.json", r#"{"mcpServers": {"a": {"command": "x"}}}"#);
+    let workspace =
+        TestWorkspace::new().with_file("mine.json", r#"{"mcpServers": {"a": {"command": "x"}}}"#);
     let ran = workspace.run(&["check", "--config", "mine.json"]);
     assert_eq!(ran.code, 1);
     assert!(ran.out.contains("dialect.unknown"), "{}", ran.out);

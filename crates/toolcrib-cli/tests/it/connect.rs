@@ -88,7 +88,10 @@ fn connect_adds_stdio_entry_and_undo_restores_file_byte_for_byte() {
         fs::set_permissions(workspace.home_path(path), fs::Permissions::from_mode(0o640)).unwrap();
         let output = workspace.connect_client(&[client]);
         assert!(output.contains("has Toolcrib now: TMP/home/"), "{output}");
-        insta::assert_snapshot!(format!("{client}_stdio_entry"), workspace.entry_text(client, path));
+        insta::assert_snapshot!(
+            format!("{client}_stdio_entry"),
+            workspace.entry_text(client, path)
+        );
         let backup = format!("{path}.toolcrib-backup");
         assert_eq!(workspace.home_text(&backup), text);
         let mode = fs::metadata(workspace.home_path(path)).unwrap().permissions().mode() & 0o777;
@@ -100,7 +103,10 @@ fn connect_adds_stdio_entry_and_undo_restores_file_byte_for_byte() {
         assert!(workspace.connect_client(&[client, "--undo"]).contains("restored "), "{client}");
         assert_eq!(workspace.home_text(path), text, "{client}");
         assert!(!workspace.home_path(&backup).exists());
-        assert!(workspace.connect_client(&[client, "--undo"]).contains("is not connected"), "{client}");
+        assert!(
+            workspace.connect_client(&[client, "--undo"]).contains("is not connected"),
+            "{client}"
+        );
     }
 }
 
@@ -163,7 +169,9 @@ fn update_keeps_keys_added_to_entry() {
     fs::create_dir(workspace.folder.path().join("other")).unwrap();
     let other = workspace.folder.path().join("other");
     assert!(
-        workspace.connect_client(&["cursor", "--root", other.to_str().unwrap()]).contains("updated Toolcrib")
+        workspace
+            .connect_client(&["cursor", "--root", other.to_str().unwrap()])
+            .contains("updated Toolcrib")
     );
     let now: Value = serde_json::from_str(&workspace.home_text(".cursor/mcp.json")).unwrap();
     let entry = &now["mcpServers"]["toolcrib"];
@@ -229,7 +237,8 @@ fn json_output_names_replaced_and_restored_entries() {
 
 #[test]
 fn token_of_another_workspace_is_kept() {
-    let workspace = TestWorkspace::new().with_file("toolcrib.yaml", "version: 1\ngateway: { listen: ':7998' }\n");
+    let workspace = TestWorkspace::new()
+        .with_file("toolcrib.yaml", "version: 1\ngateway: { listen: ':7998' }\n");
     let other = workspace.folder.path().join("other");
     fs::create_dir(&other).unwrap();
     let root = ["--root", other.to_str().unwrap()];
@@ -242,7 +251,11 @@ fn token_of_another_workspace_is_kept() {
     assert!(!workspace.home_text(".cursor/mcp.json").contains("Bearer"));
     workspace.connect_client(&[&["cursor", "--undo"][..], &root].concat());
     assert_eq!(workspace.home_text(".cursor/mcp.json"), first);
-    assert_eq!(token_names(&workspace), ["first", "connect:cursor"], "the old token is still valid");
+    assert_eq!(
+        token_names(&workspace),
+        ["first", "connect:cursor"],
+        "the old token is still valid"
+    );
     workspace.connect_client(&["cursor", "--undo"]);
     assert_eq!(token_names(&workspace), ["first"]);
 }
@@ -268,7 +281,8 @@ fn connect_does_not_overwrite_foreign_or_unreadable_entries() {
         }
         assert_eq!(fs::read_dir(workspace.home_path(".cursor")).unwrap().count(), 1, "{text}");
     }
-    let workspace = TestWorkspace::new().with_file("~/.config/goose/config.yaml", "extensions: { a: { x: 1 } }\n");
+    let workspace = TestWorkspace::new()
+        .with_file("~/.config/goose/config.yaml", "extensions: { a: { x: 1 } }\n");
     let ran = workspace.run(&["connect", "goose"]);
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains("by hand:\nextensions:\n  toolcrib:\n    enabled: true\n"), "{ran:?}");
@@ -303,7 +317,9 @@ fn project_files_and_symbolic_links_are_written() {
 
 #[test]
 fn connect_without_client_lists_all_clients() {
-    let workspace = TestWorkspace::new().with_file("~/.cursor/mcp.json", "{}").with_file("~/.gemini/settings.json", "{");
+    let workspace = TestWorkspace::new()
+        .with_file("~/.cursor/mcp.json", "{}")
+        .with_file("~/.gemini/settings.json", "{");
     workspace.connect_client(&["codex"]);
     let listed: Value = serde_json::from_str(&workspace.connect_client(&["--json"])).unwrap();
     let state = |client: &str, scope: &str| {
@@ -316,12 +332,17 @@ fn connect_without_client_lists_all_clients() {
     assert_eq!(state("zed", "project"), Some(json!("missing")));
     assert_eq!(state("gemini-cli", "user"), Some(json!("unusable")));
     assert_eq!(state("goose", "project"), None);
-    assert!(workspace.connect_client(&[]).contains("cursor          user     TMP/home/.cursor/mcp.json"));
+    assert!(
+        workspace
+            .connect_client(&[])
+            .contains("cursor          user     TMP/home/.cursor/mcp.json")
+    );
 }
 
 /// The names of all tokens.
 fn token_names(workspace: &TestWorkspace) -> Vec<String> {
-    let listed: Value = serde_json::from_str(&workspace.run(&["token", "list", "--json"]).out).unwrap();
+    let listed: Value =
+        serde_json::from_str(&workspace.run(&["token", "list", "--json"]).out).unwrap();
     let all = listed["tokens"].as_array().unwrap();
     all.iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect()
 }
@@ -329,7 +350,8 @@ fn token_names(workspace: &TestWorkspace) -> Vec<String> {
 #[test]
 fn token_is_revoked_when_entry_cannot_be_written() {
     let backup = "~/.cursor/mcp.json.toolcrib-backup/in_the_way";
-    let workspace = TestWorkspace::new().with_file("~/.cursor/mcp.json", "{}").with_file(backup, "");
+    let workspace =
+        TestWorkspace::new().with_file("~/.cursor/mcp.json", "{}").with_file(backup, "");
     assert_eq!(workspace.run(&["token", "new", "--name", "first"]).code, 0);
     let ran = workspace.run(&["connect", "cursor", "--http"]);
     assert_eq!(ran.code, 1, "{ran:?}");
@@ -368,11 +390,13 @@ fn http_entry_gets_own_token_when_tokens_are_required() {
 
 #[test]
 fn http_entry_uses_configured_address() {
-    let workspace = TestWorkspace::new().with_file("toolcrib.yaml", "version: 1\ngateway: { listen: ':7999' }\n");
+    let workspace = TestWorkspace::new()
+        .with_file("toolcrib.yaml", "version: 1\ngateway: { listen: ':7999' }\n");
     let ran = workspace.run(&["connect", "vscode", "--http", "--print"]);
     let printed: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(printed["servers"]["toolcrib"]["url"], "http://127.0.0.1:7999/mcp");
-    let workspace = workspace.with_file("toolcrib.yaml", "version: 1\ngateway: { listen: 'nowhere' }\n");
+    let workspace =
+        workspace.with_file("toolcrib.yaml", "version: 1\ngateway: { listen: 'nowhere' }\n");
     for args in [&["connect", "vscode", "--http", "--print"][..], &["serve"]] {
         let ran = workspace.run(args);
         assert_eq!(ran.code, 1);

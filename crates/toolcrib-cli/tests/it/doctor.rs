@@ -37,7 +37,8 @@ fn workspace() -> TestWorkspace {
 #[test]
 fn doctor_starts_every_server_once_and_reports_it() {
     let workspace = workspace();
-    let ran = workspace.run_with_env(&["doctor", "--json"], &[("PATH", "/usr/local/bin:/usr/bin:/bin")]);
+    let ran =
+        workspace.run_with_env(&["doctor", "--json"], &[("PATH", "/usr/local/bin:/usr/bin:/bin")]);
     assert_eq!(ran.code, 1, "{ran:?}");
     let report: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(report["ok"], false);
@@ -78,8 +79,7 @@ fn doctor_report_of_one_server_is_readable() {
     assert!(ran.out.contains("good    banner"), "{ran:?}");
     assert!(ran.out.contains("speaks 2025-11-25 (legacy), newline"), "{ran:?}");
     assert!(ran.out.contains("odd: it writes non-protocol output"), "{ran:?}");
-    let kept =
-        "credentials are stored unencrypted, readable by their owner only (there is no keyring here: ";
+    let kept = "credentials are stored unencrypted, readable by their owner only (there is no keyring here: ";
     assert!(ran.out.contains(kept), "{ran:?}");
     assert!(ran.out.contains("in TMP/home/.local/state/toolcrib/credentials\n"), "{ran:?}");
     let ran = workspace.run_with_env(&["doctor", "dying"], &path);
@@ -99,7 +99,8 @@ fn doctor_finds_both_eras_with_separate_connections() {
         "asked": {"command": time, "args": ["--local-timezone", "UTC"], "protocol": "modern"},
     }});
     let workspace = TestWorkspace::new().with_file("toolcrib.yaml", &text.to_string());
-    let ran = workspace.run_with_env(&["doctor", "--json"], &[("PATH", "/usr/local/bin:/usr/bin:/bin")]);
+    let ran =
+        workspace.run_with_env(&["doctor", "--json"], &[("PATH", "/usr/local/bin:/usr/bin:/bin")]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let report: Value = serde_json::from_str(&ran.out).unwrap();
     let time = server_report(&report, "time");

@@ -39,8 +39,9 @@ fn explain_masks_literals_and_reveal_round_trips() {
     let again = TestWorkspace::new().with_file("toolcrib.yaml", &revealed.out);
     let again = again.run_with_env(&["explain", "--reveal", "--json"], &env);
     let first = workspace.run_with_env(&["explain", "--reveal", "--json"], &env);
-    let config =
-        |ran: &crate::CommandOutput| serde_json::from_str::<Json>(&ran.out).unwrap()["config"].clone();
+    let config = |ran: &crate::CommandOutput| {
+        serde_json::from_str::<Json>(&ran.out).unwrap()["config"].clone()
+    };
     assert_eq!(config(&again), config(&first));
 }
 
@@ -53,8 +54,8 @@ fn unknown_server_error_lists_known_servers() {
 
 #[test]
 fn invalid_server_is_explained_with_its_problems() {
-    let workspace =
-        TestWorkspace::new().with_file("toolcrib.yaml", "version: 1\nservers: { a: { url: 'ftp://x' } }\n");
+    let workspace = TestWorkspace::new()
+        .with_file("toolcrib.yaml", "version: 1\nservers: { a: { url: 'ftp://x' } }\n");
     let ran = workspace.run(&["explain", "a"]);
     assert_eq!(ran.code, 1);
     assert!(ran.out.contains("url.scheme"), "{}", ran.out);

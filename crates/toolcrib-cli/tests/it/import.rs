@@ -17,7 +17,9 @@ const VSCODE: &str = r#"{
 }"#;
 
 fn workspace() -> TestWorkspace {
-    TestWorkspace::new().with_file("~/.cursor/mcp.json", CURSOR).with_file(".vscode/mcp.json", VSCODE)
+    TestWorkspace::new()
+        .with_file("~/.cursor/mcp.json", CURSOR)
+        .with_file(".vscode/mcp.json", VSCODE)
 }
 
 #[test]
@@ -33,7 +35,8 @@ fn import_merges_servers_of_all_clients_into_valid_file() {
         ran.out
     );
     assert_eq!(ran.err, "wrote 2 servers to TMP/ws/toolcrib.yaml\n");
-    let mode = std::fs::metadata(workspace.root().join("toolcrib.yaml")).unwrap().permissions().mode();
+    let mode =
+        std::fs::metadata(workspace.root().join("toolcrib.yaml")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "the file may contain secrets");
     assert_eq!(workspace.run(&["check"]).err, "2 servers in 1 file: no problems\n");
 }
@@ -50,7 +53,10 @@ fn existing_file_is_kept_or_backed_up() {
     assert_eq!(workspace.read("toolcrib.yaml.bak"), "version: 1 # mine\n");
     let ran = workspace.run(&["import", "--force", "--json"]);
     let json: Json = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(workspace.redact_folder(json["backup"].as_str().unwrap()), "TMP/ws/toolcrib.yaml.bak.1");
+    assert_eq!(
+        workspace.redact_folder(json["backup"].as_str().unwrap()),
+        "TMP/ws/toolcrib.yaml.bak.1"
+    );
     assert_eq!(json["servers"].as_array().unwrap().len(), 2);
     assert_eq!(json["lost"].as_array().unwrap().len(), 2);
 }
@@ -60,7 +66,8 @@ fn import_of_one_client_writes_user_file() {
     let workspace = workspace();
     let ran = workspace.run(&["import", "cursor", "--user"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    let own = std::fs::read_to_string(workspace.home().join(".config/toolcrib/toolcrib.yaml")).unwrap();
+    let own =
+        std::fs::read_to_string(workspace.home().join(".config/toolcrib/toolcrib.yaml")).unwrap();
     assert!(own.contains("git:") && !own.contains("web:"), "{own}");
     assert!(!workspace.root().join("toolcrib.yaml").exists());
     assert_eq!(workspace.run(&["check"]).err, "1 server in 1 file: no problems\n");
@@ -99,5 +106,9 @@ fn import_skips_toolcrib_entry() {
     }
     let ran = workspace.run(&["import"]);
     assert_eq!(ran.err, "wrote 2 servers to TMP/ws/toolcrib.yaml\n", "{ran:?}");
-    assert!(!workspace.read("toolcrib.yaml").contains("toolcrib:"), "{}", workspace.read("toolcrib.yaml"));
+    assert!(
+        !workspace.read("toolcrib.yaml").contains("toolcrib:"),
+        "{}",
+        workspace.read("toolcrib.yaml")
+    );
 }

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
-use toolcrib_testkit::openid_provider::{OpenIdProvider, open_in_browser, browser_command};
+use toolcrib_testkit::openid_provider::{OpenIdProvider, browser_command, open_in_browser};
 
 use crate::TestWorkspace;
 use crate::test_gateway::{TestGateway, with_time_limit};

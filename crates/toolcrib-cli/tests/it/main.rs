@@ -8,11 +8,11 @@ mod connect;
 mod demo;
 mod doctor;
 mod explain;
-mod server_commands;
 mod import;
 mod login;
-mod test_gateway;
+mod server_commands;
 mod soak;
+mod test_gateway;
 
 use std::fs;
 use std::path::{Path, PathBuf};

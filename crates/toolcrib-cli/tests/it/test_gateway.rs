@@ -33,7 +33,10 @@ impl TestGateway {
     }
 
     /// With additional variables.
-    pub(crate) async fn start_with_env(workspace: TestWorkspace, environment: &[(&str, &str)]) -> Self {
+    pub(crate) async fn start_with_env(
+        workspace: TestWorkspace,
+        environment: &[(&str, &str)],
+    ) -> Self {
         let mut command = workspace.command(&SERVE);
         command.envs(environment.iter().copied());
         Self::start_command(command, workspace).await
@@ -49,7 +52,8 @@ impl TestGateway {
         let mut command = Command::from(command);
         command.env("PATH", PATH).stdin(Stdio::null());
         let (child, line) = spawn_and_read_line(command).await;
-        let ready: Value = serde_json::from_str(&line).unwrap_or_else(|why| panic!("{why}: {line}"));
+        let ready: Value =
+            serde_json::from_str(&line).unwrap_or_else(|why| panic!("{why}: {line}"));
         let base_url = ready["url"].as_str().unwrap_or_else(|| panic!("{ready}")).to_owned();
         Self { workspace, child, base_url }
     }

@@ -29,7 +29,12 @@ impl ServerAssembly {
     }
 }
 
-fn report_missing_variable(cx: &mut CompileContext<'_>, node: NodeId, name: &str, resolve: Resolve) {
+fn report_missing_variable(
+    cx: &mut CompileContext<'_>,
+    node: NodeId,
+    name: &str,
+    resolve: Resolve,
+) {
     let text = match resolve {
         // This is HoloDeck's own message, which users search for.
         Resolve::Load => format!("ConfigError: Environment variable '{name}' not found"),

@@ -11,13 +11,15 @@ use crate::model::ConfigSource;
 use crate::problem::Problem;
 
 impl Compiler<'_> {
-    pub(super) fn read_config_file(&mut self, named: &ConfigFile) {
-        let path = normalize_path(&self.root.join(&named.path));
-        let Some(dialect) = named.dialect.or_else(|| Dialect::from_path(&path)) else {
+    pub(super) fn read_config_file(&mut self, file: &ConfigFile) {
+        let path = normalize_path(&self.root.join(&file.path));
+        let Some(dialect) = file.dialect.or_else(|| Dialect::from_path(&path)) else {
             let text = "the format is not known from the file's name";
             let fix = format!("set it with `--dialect`: {}", Dialect::WORDS.join(", "));
             let label = self.label(&path);
-            self.config.problems.push(Problem::error("dialect.unknown", text).in_source(&label).fix(fix));
+            self.config
+                .problems
+                .push(Problem::error("dialect.unknown", text).in_source(&label).fix(fix));
             self.close_unreadable(&label, Dialect::Native);
             return;
         };
@@ -28,7 +30,7 @@ impl Compiler<'_> {
         }
         if !self.read_file(&path, dialect, None, 0) {
             let label = self.label(&path);
-            let text = format!("`{label}` is not there");
+            let text = format!("`{label}` does not exist");
             self.config
                 .problems
                 .push(Problem::error("file.missing", text).in_source(&label).fix("check the path"));

@@ -9,8 +9,8 @@ use crate::doc;
 use crate::lookup::FileLookup;
 use crate::model::SourceOutcome;
 use crate::model::security::SecuritySection;
-use crate::source_location::SourceLocation;
 use crate::problem::Problem;
+use crate::source_location::SourceLocation;
 
 impl Compiler<'_> {
     /// Reads `team.yaml`, which contains the grants of a Dominds workspace.
@@ -24,17 +24,26 @@ impl Compiler<'_> {
                 let text = format!("`{label}` cannot be read: {why}");
                 let problem = Problem::error("file.unreadable", text).in_source(&label);
                 self.config.problems.push(problem.fix("check its permissions"));
-                self.config.security.mark_invalid([SecuritySection::Grants], &label, SourceLocation::START);
+                self.config.security.mark_invalid(
+                    [SecuritySection::Grants],
+                    &label,
+                    SourceLocation::START,
+                );
                 return;
             }
         };
         let parsed = doc::parse(doc::Syntax::Yaml, &bytes);
         let (fatal, _) = self.report_defects(&label, Dialect::Dominds, &parsed);
-        let source = self.add_source(&path, &label, Dialect::Dominds, SourceOutcome::Loaded, parsed);
+        let source =
+            self.add_source(&path, &label, Dialect::Dominds, SourceOutcome::Loaded, parsed);
         let Some(doc) =
             self.config.sources.get(source).and_then(|s| s.doc.clone()).filter(|_| !fatal)
         else {
-            self.config.security.mark_invalid([SecuritySection::Grants], &label, SourceLocation::START);
+            self.config.security.mark_invalid(
+                [SecuritySection::Grants],
+                &label,
+                SourceLocation::START,
+            );
             return self.reject_source(source, Dialect::Dominds);
         };
         let mut problems = std::mem::take(&mut self.config.problems);
@@ -49,7 +58,11 @@ impl Compiler<'_> {
         let team = dialect::read_team(&mut cx);
         self.config.problems = problems;
         let host = team.unwrap_or_else(|node| {
-            self.config.security.mark_invalid([SecuritySection::Grants], &label, doc.location(node));
+            self.config.security.mark_invalid(
+                [SecuritySection::Grants],
+                &label,
+                doc.location(node),
+            );
             None
         });
         let base = self.root;

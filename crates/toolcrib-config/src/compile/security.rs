@@ -24,10 +24,18 @@ impl Compiler<'_> {
     pub(super) fn close_unreadable(&mut self, label: &Arc<str>, dialect: Dialect) {
         match dialect {
             Dialect::Native => {
-                self.config.security.mark_invalid(SecuritySection::UNREADABLE, label, SourceLocation::START);
+                self.config.security.mark_invalid(
+                    SecuritySection::UNREADABLE,
+                    label,
+                    SourceLocation::START,
+                );
             }
             Dialect::Minion => {
-                self.config.security.mark_invalid([SecuritySection::Grants], label, SourceLocation::START);
+                self.config.security.mark_invalid(
+                    [SecuritySection::Grants],
+                    label,
+                    SourceLocation::START,
+                );
             }
             _ => {}
         }

@@ -9,7 +9,7 @@ use crate::dialect::Dialect;
 use crate::model::host::SecretStore;
 use crate::model::policy::{OnConfigError, Resolve};
 use crate::model::security::SecuritySection;
-use crate::model::{SourceOutcome, RejectedServer, ServerSpec, ServerTrust};
+use crate::model::{RejectedServer, ServerSpec, ServerTrust, SourceOutcome};
 use crate::problem::Problem;
 use crate::text;
 use crate::value::{Reference, Value};

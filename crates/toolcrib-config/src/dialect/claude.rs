@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::client_servers::{self, ExtraClientKeys};
 use super::expand::{self, Expander, Headers, TransportTexts, Variables};
-use super::{ServerDraft, DialectFile};
+use super::{DialectFile, ServerDraft};
 use crate::compile_context::CompileContext;
 use crate::doc::{At, Doc};
 use crate::model::transport::TransportKind;
@@ -36,7 +36,8 @@ struct OAuthClient {
     scopes: Option<At<String>>,
 }
 
-const CLIENT_KEYS: ExtraClientKeys = ExtraClientKeys { ignored: &["alwaysLoad"], unsupported: &["headersHelper"] };
+const CLIENT_KEYS: ExtraClientKeys =
+    ExtraClientKeys { ignored: &["alwaysLoad"], unsupported: &["headersHelper"] };
 
 const TYPES: &[(&str, TransportKind)] = &[
     ("stdio", TransportKind::Stdio),
@@ -53,20 +54,23 @@ pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
         .get(Doc::ROOT, "projects")
         .and_then(|projects| cx.doc.get(projects, &root))
         .and_then(|project| cx.doc.get(project, "mcpServers"));
-    let mut loaded = DialectFile::new();
-    loaded.servers = client_servers::read_servers(cx, project_servers, &CLIENT_KEYS, lower_server);
+    let mut file = DialectFile::new();
+    file.servers = client_servers::read_servers(cx, project_servers, &CLIENT_KEYS, lower_server);
     let user_servers = cx.doc.get(Doc::ROOT, "mcpServers");
     for draft in client_servers::read_servers(cx, user_servers, &CLIENT_KEYS, lower_server) {
-        if loaded.servers.iter().any(|other| other.id == draft.id) {
-            let text = format!("`{}` is also declared for this folder; the declaration for the folder is used", draft.id);
+        if file.servers.iter().any(|other| other.id == draft.id) {
+            let text = format!(
+                "`{}` is also declared for this folder; the declaration for the folder is used",
+                draft.id
+            );
             cx.enter_server(&draft.id);
             cx.info(draft.node, "server.shadowed", text, "remove one of the two");
             cx.leave_server();
         } else {
-            loaded.servers.push(draft);
+            file.servers.push(draft);
         }
     }
-    loaded
+    file
 }
 
 fn lower_server(cx: &mut CompileContext<'_>, draft: &mut ServerDraft, server: ClaudeServer) {

@@ -3,7 +3,7 @@
 use crate::model::auth::Auth;
 use crate::model::transport::{Transport, TransportKind};
 use crate::model::units::Period;
-use crate::testing::{problem_codes, compile_text_at};
+use crate::testing::{compile_text_at, problem_codes};
 use crate::{Config, MemoryLookup, Value};
 
 fn ids(config: &Config) -> Vec<&str> {
@@ -141,6 +141,10 @@ fn invalid_server_list_is_reported() {
         (r#"{ "mcpServers": [] }"#, &["servers.invalid"]),
     ] {
         let config = compile_text_at(&MemoryLookup::default(), ".mcp.json", text);
-        assert_eq!((problem_codes(&config).as_slice(), config.servers.len()), (expected, 0), "{text}");
+        assert_eq!(
+            (problem_codes(&config).as_slice(), config.servers.len()),
+            (expected, 0),
+            "{text}"
+        );
     }
 }

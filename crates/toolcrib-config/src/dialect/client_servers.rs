@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use super::ServerDraft;
 use super::restricting_keys::{reject_servers_beside_misplaced_keys, report_restricting_mistakes};
 use crate::compile_context::CompileContext;
-use crate::doc::{self, At, NodeKind, NodeId, describe_node};
+use crate::doc::{self, At, NodeId, NodeKind, describe_node};
 use crate::model::policy::{ExposeKeys, FilterMode, PolicyKeys, TimeoutsKeys, ToolFilterKeys};
 use crate::model::transport::TransportKind;
 use crate::model::units::Period;
@@ -59,13 +59,15 @@ fn read_entry<T: DeserializeOwned + Default>(
         draft.is_valid = false;
         return None;
     }
-    let reading = doc::deserialize::<T>(cx.doc, node);
-    draft.is_valid = reading.errors.is_empty();
-    cx.report_value_errors(reading.errors);
-    let (listed, unknown): (Vec<_>, Vec<_>) = reading.unknown.into_iter().partition(|unknown| {
-        let key = &unknown.key.as_str();
-        unknown.map == node && (extra_keys.ignored.contains(key) || extra_keys.unsupported.contains(key))
-    });
+    let deserialized = doc::deserialize::<T>(cx.doc, node);
+    draft.is_valid = deserialized.errors.is_empty();
+    cx.report_value_errors(deserialized.errors);
+    let (listed, unknown): (Vec<_>, Vec<_>) =
+        deserialized.unknown.into_iter().partition(|unknown| {
+            let key = &unknown.key.as_str();
+            unknown.map == node
+                && (extra_keys.ignored.contains(key) || extra_keys.unsupported.contains(key))
+        });
     let (unknown, restrictions_valid) = report_restricting_mistakes(cx, node, unknown);
     draft.is_valid &= restrictions_valid;
     draft.extras = cx.report_unknown_keys(node, &unknown);
@@ -79,7 +81,7 @@ fn read_entry<T: DeserializeOwned + Default>(
         }
         draft.extras.insert(key, cx.doc.json(value));
     }
-    reading.value
+    deserialized.value
 }
 
 /// Maps a client's transport name to a transport kind.

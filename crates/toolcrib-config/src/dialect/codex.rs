@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::client_servers::{self, ExtraClientKeys};
 use super::expand::{Expander, Headers, TransportTexts, Variables};
-use super::{ServerDraft, DialectFile};
+use super::{DialectFile, ServerDraft};
 use crate::compile_context::CompileContext;
 use crate::doc::{At, Doc, Either};
 use crate::model::auth::Auth;
@@ -64,10 +64,10 @@ const CLIENT_KEYS: ExtraClientKeys = ExtraClientKeys {
 };
 
 pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
-    let mut loaded = DialectFile::new();
+    let mut file = DialectFile::new();
     let list = cx.doc.get(Doc::ROOT, "mcp_servers");
-    loaded.servers = client_servers::read_servers(cx, list, &CLIENT_KEYS, lower_server);
-    loaded
+    file.servers = client_servers::read_servers(cx, list, &CLIENT_KEYS, lower_server);
+    file
 }
 
 fn lower_server(cx: &mut CompileContext<'_>, draft: &mut ServerDraft, mut server: CodexServer) {
@@ -110,7 +110,11 @@ fn lower_server(cx: &mut CompileContext<'_>, draft: &mut ServerDraft, mut server
     set_inherited_variables(&mut draft.transport, server.env_vars);
 }
 
-fn period_from_seconds(cx: &mut CompileContext<'_>, draft: &mut ServerDraft, given: Option<At<f64>>) -> Option<At<Period>> {
+fn period_from_seconds(
+    cx: &mut CompileContext<'_>,
+    draft: &mut ServerDraft,
+    given: Option<At<f64>>,
+) -> Option<At<Period>> {
     let At { node, value } = given?;
     let period = value.and_then(Period::from_secs_f64);
     if value.is_some() && period.is_none() {
@@ -131,7 +135,10 @@ fn set_headers_from_env(transport: &mut TransportKeys, given: Option<At<Headers>
 }
 
 /// Adds the listed variables to the minimal set that every server inherits.
-fn set_inherited_variables(transport: &mut TransportKeys, given: Option<At<Vec<Either<String, InheritedVariable>>>>) {
+fn set_inherited_variables(
+    transport: &mut TransportKeys,
+    given: Option<At<Vec<Either<String, InheritedVariable>>>>,
+) {
     let Some(At { node, value: Some(given) }) = given else {
         return;
     };

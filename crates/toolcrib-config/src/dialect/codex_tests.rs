@@ -4,7 +4,7 @@ use crate::model::auth::Auth;
 use crate::model::filter::FilterVerdict;
 use crate::model::transport::{Transport, TransportKind};
 use crate::model::units::Period;
-use crate::testing::{problem_codes, compile_text_at};
+use crate::testing::{compile_text_at, problem_codes};
 use crate::{Config, MemoryLookup, Value};
 
 fn codex(text: &str) -> Config {

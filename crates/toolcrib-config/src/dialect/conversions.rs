@@ -3,18 +3,24 @@
 use indexmap::IndexMap;
 
 use crate::doc::At;
-use crate::model::transport::{EnvKeys, DisplayValue};
+use crate::model::transport::{DisplayValue, EnvKeys};
 use crate::value::Value;
 
 /// Texts by name, as most formats write variables and headers.
 pub(super) type TextMap = IndexMap<String, At<String>>;
 
 /// Converts a map of texts to values with the file's expansion rule.
-pub(super) fn lower_text_map(texts: TextMap, value: &dyn Fn(String) -> Value) -> IndexMap<String, At<Value>> {
+pub(super) fn lower_text_map(
+    texts: TextMap,
+    value: &dyn Fn(String) -> Value,
+) -> IndexMap<String, At<Value>> {
     texts.into_iter().map(|(name, at)| (name, at.map(value))).collect()
 }
 
-pub(super) fn lower_texts(texts: Vec<String>, value: &dyn Fn(String) -> Value) -> Vec<DisplayValue> {
+pub(super) fn lower_texts(
+    texts: Vec<String>,
+    value: &dyn Fn(String) -> Value,
+) -> Vec<DisplayValue> {
     texts.into_iter().map(|text| DisplayValue(value(text))).collect()
 }
 

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::client_servers::{self, ExtraClientKeys};
 use super::editor_variables::EditorVariables;
 use super::expand::{self, Expander, Headers, TransportTexts, Variables};
-use super::{ServerDraft, DialectFile};
+use super::{DialectFile, ServerDraft};
 use crate::compile_context::CompileContext;
 use crate::doc::{At, Doc};
 use crate::model::transport::TransportKind;
@@ -45,10 +45,10 @@ const TYPES: &[(&str, TransportKind)] = &[
 ];
 
 pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
-    let mut loaded = DialectFile::new();
+    let mut file = DialectFile::new();
     let list = cx.doc.get(Doc::ROOT, "mcpServers");
-    loaded.servers = client_servers::read_servers(cx, list, &CLIENT_KEYS, lower_server);
-    loaded
+    file.servers = client_servers::read_servers(cx, list, &CLIENT_KEYS, lower_server);
+    file
 }
 
 fn lower_server(cx: &mut CompileContext<'_>, draft: &mut ServerDraft, server: CursorServer) {

@@ -2,7 +2,7 @@
 
 use crate::model::auth::{Auth, OAuthGrant};
 use crate::model::transport::{Transport, TransportKind};
-use crate::testing::{problem_codes, compile_text_at};
+use crate::testing::{compile_text_at, problem_codes};
 use crate::{MemoryLookup, Value};
 
 fn lookup() -> MemoryLookup {

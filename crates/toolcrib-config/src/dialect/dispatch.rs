@@ -4,9 +4,9 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::conversions::{TextMap, env_keys, lower_texts, lower_text_map};
+use super::conversions::{TextMap, env_keys, lower_text_map, lower_texts};
 use super::restricting_keys::reject_servers_beside_misplaced_keys;
-use super::{Dialect, ServerDraft, DialectFile};
+use super::{Dialect, DialectFile, ServerDraft};
 use crate::compile_context::CompileContext;
 use crate::doc::{At, Doc, NodeId};
 use crate::model::SourceOutcome;
@@ -40,14 +40,14 @@ pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
         return DialectFile::discarded(SourceOutcome::Failed);
     }
     let servers = root.value.servers.and_then(|at| at.value);
-    let mut loaded = DialectFile::new();
+    let mut file = DialectFile::new();
     for (id, At { node, .. }) in servers.unwrap_or_default() {
         cx.enter_server(&id);
-        loaded.servers.push(read_server(cx, &id, node));
+        file.servers.push(read_server(cx, &id, node));
         cx.leave_server();
     }
-    reject_servers_beside_misplaced_keys(cx, &mut loaded.servers);
-    loaded
+    reject_servers_beside_misplaced_keys(cx, &mut file.servers);
+    file
 }
 
 fn read_server(cx: &mut CompileContext<'_>, id: &str, node: NodeId) -> ServerDraft {
@@ -78,7 +78,7 @@ fn read_server(cx: &mut CompileContext<'_>, id: &str, node: NodeId) -> ServerDra
 /// Marks an unsupported transport. The problem has already been reported.
 pub(super) struct Unsupported;
 
-/// Returns the kind that `transport` names. A URL alone means Streamable HTTP whatever its scheme. Without
+/// Returns the kind that `transport` names. A URL alone means Streamable HTTP for any scheme. Without
 /// either, the kind is derived later from the other keys.
 pub(super) fn kind(
     cx: &mut CompileContext<'_>,

@@ -5,8 +5,10 @@ use std::time::Duration;
 use crate::model::choice::InheritedEnv;
 use crate::model::policy::ServerScope;
 use crate::model::transport::Transport;
-use crate::testing::{problem_codes, compile_text};
-use crate::{Config, Dialect, MemoryLookup, SourceOutcome, ServerSpec, Severity, Value, Workspace, compile};
+use crate::testing::{compile_text, problem_codes};
+use crate::{
+    Config, Dialect, MemoryLookup, ServerSpec, Severity, SourceOutcome, Value, Workspace, compile,
+};
 
 const SEED: &str = r#"{
   "servers": {

@@ -5,14 +5,14 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::native::set_container_command;
-use super::{Dialect, ServerDraft, DialectFile, value_or_default, non_empty, peek_text, to_values};
+use super::{Dialect, DialectFile, ServerDraft, non_empty, peek_text, to_values, value_or_default};
 use crate::compile_context::CompileContext;
 use crate::doc::{At, Doc, Either, NodeId};
 use crate::model::policy::{
     ExposeKeys, LifecycleKeys, LivenessKeys, PolicyKeys, ReconnectKeys, RetryKeys, TimeoutsKeys,
     ToolFilterKeys,
 };
-use crate::model::transport::{EnvKeys, FramingMode, DisplayValue, TransportKeys, TransportKind};
+use crate::model::transport::{DisplayValue, EnvKeys, FramingMode, TransportKeys, TransportKind};
 use crate::model::units::Period;
 use crate::value::Verbatim;
 
@@ -66,16 +66,17 @@ enum Backoff {
 
 pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
     let entry = cx.read_server_entry::<DockerPlatformFile>(Doc::ROOT);
-    let mut loaded = DialectFile::new();
+    let mut file = DialectFile::new();
     for At { node, .. } in value_or_default(entry.value.mcp_servers) {
-        loaded.servers.push(read_server(cx, node));
+        file.servers.push(read_server(cx, node));
     }
-    loaded.reject_duplicate_names(cx);
-    if entry.is_valid { loaded } else { loaded.into_failed() }
+    file.reject_duplicate_names(cx);
+    if entry.is_valid { file } else { file.into_failed() }
 }
 
 fn read_server(cx: &mut CompileContext<'_>, node: NodeId) -> ServerDraft {
-    let namespace = peek_text(cx, node, &["namespace"]).unwrap_or_else(|| DEFAULT_NAMESPACE.to_string());
+    let namespace =
+        peek_text(cx, node, &["namespace"]).unwrap_or_else(|| DEFAULT_NAMESPACE.to_string());
     cx.enter_server(&namespace);
     let mut entry = cx.read_server_entry::<DockerServer>(node);
     cx.leave_server();
@@ -129,13 +130,16 @@ fn transport_keys(node: NodeId, server: DockerServer) -> TransportKeys {
         )),
         ..TransportKeys::default()
     };
-    let command =
-        server.command.unwrap_or_else(|| At::new(node, Either::Scalar(DEFAULT_COMMAND.to_string())));
+    let command = server
+        .command
+        .unwrap_or_else(|| At::new(node, Either::Scalar(DEFAULT_COMMAND.to_string())));
     set_container_command(
         &mut transport,
         command.map(|command| match command {
             Either::Scalar(text) => Either::Scalar(DisplayValue::literal(text)),
-            Either::Nested(argv) => Either::Nested(argv.into_iter().map(DisplayValue::literal).collect()),
+            Either::Nested(argv) => {
+                Either::Nested(argv.into_iter().map(DisplayValue::literal).collect())
+            }
         }),
     );
     transport

@@ -5,8 +5,8 @@ use crate::model::filter::FilterVerdict;
 use crate::model::policy::{OnConfigError, ReconnectPolicy, RetryPolicy, SessionScope};
 use crate::model::transport::{ContainerTarget, DockerExec, FramingMode, Transport};
 use crate::model::units::Period;
-use crate::testing::{problem_codes, compile_text, compile_text_in};
-use crate::{Config, Dialect, MemoryLookup, SourceOutcome, ServerSpec, Value};
+use crate::testing::{compile_text, compile_text_in, problem_codes};
+use crate::{Config, Dialect, MemoryLookup, ServerSpec, SourceOutcome, Value};
 
 fn docker(text: &str) -> Config {
     compile_text(Dialect::Docker, text)

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::native::check_version;
 use super::restricting_keys::reject_servers_beside_misplaced_keys;
-use super::{Dialect, ServerDraft, DialectFile};
+use super::{Dialect, DialectFile, ServerDraft};
 use crate::compile_context::CompileContext;
 use crate::doc::{At, Doc, Either, NodeId};
 use crate::model::SourceOutcome;
@@ -15,7 +15,7 @@ use crate::model::policy::{
     ExposeKeys, PromptFilterKeys, PromptsAs, ResourceFilterKeys, SessionKeys, SessionScope,
     ToolFilterKeys,
 };
-use crate::model::transport::{EnvKeys, DisplayValue, TransportKeys, TransportKind};
+use crate::model::transport::{DisplayValue, EnvKeys, TransportKeys, TransportKind};
 use crate::model::units::Size;
 use crate::text;
 use crate::value::{SecretString, Value};
@@ -100,14 +100,14 @@ pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
         return DialectFile::discarded(SourceOutcome::Rejected);
     }
     let servers = root.value.servers.and_then(|at| at.value).unwrap_or_default();
-    let mut loaded = DialectFile::new();
+    let mut file = DialectFile::new();
     for (id, At { node, .. }) in servers {
         cx.enter_server(&id);
-        loaded.servers.push(read_server(cx, &id, node));
+        file.servers.push(read_server(cx, &id, node));
         cx.leave_server();
     }
-    reject_servers_beside_misplaced_keys(cx, &mut loaded.servers);
-    loaded
+    reject_servers_beside_misplaced_keys(cx, &mut file.servers);
+    file
 }
 
 fn read_server(cx: &mut CompileContext<'_>, id: &str, node: NodeId) -> ServerDraft {
@@ -141,10 +141,12 @@ fn read_server(cx: &mut CompileContext<'_>, id: &str, node: NodeId) -> ServerDra
     draft.transport = TransportKeys {
         kind,
         command: server.command.map(|at| at.map(DisplayValue::literal)),
-        args: server.args.map(|at| at.map(|args| args.into_iter().map(DisplayValue::literal).collect())),
-        cwd: server
-            .cwd
-            .map(|at| at.map(|cwd| DisplayValue::literal(cx.absolute_path(&cwd).display().to_string()))),
+        args: server
+            .args
+            .map(|at| at.map(|args| args.into_iter().map(DisplayValue::literal).collect())),
+        cwd: server.cwd.map(|at| {
+            at.map(|cwd| DisplayValue::literal(cx.absolute_path(&cwd).display().to_string()))
+        }),
         env: server.env.map(|at| {
             At::new(at.node, EnvKeys { set: Some(at.map(lower_values)), ..EnvKeys::default() })
         }),
@@ -161,7 +163,11 @@ fn read_server(cx: &mut CompileContext<'_>, id: &str, node: NodeId) -> ServerDra
 
 /// Returns the transport kind. Only `stdio` and `streamable_http` are accepted; a problem names any other
 /// value.
-fn transport_kind(cx: &mut CompileContext<'_>, node: NodeId, given: Option<&At<String>>) -> Option<At<TransportKind>> {
+fn transport_kind(
+    cx: &mut CompileContext<'_>,
+    node: NodeId,
+    given: Option<&At<String>>,
+) -> Option<At<TransportKind>> {
     let (node, text) = match given {
         Some(At { node, value: Some(word) }) => match word.as_str() {
             "stdio" => return Some(At::new(*node, TransportKind::Stdio)),

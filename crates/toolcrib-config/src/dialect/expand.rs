@@ -6,8 +6,8 @@ use super::ServerDraft;
 use crate::compile_context::CompileContext;
 use crate::doc::{At, NodeId};
 use crate::model::auth::{Auth, OAuth, OAuthGrant};
-use crate::model::transport::{EnvKeys, DisplayValue, TransportKeys, TransportKind};
-use crate::value::{SecretString, TemplatePart, Reference, Scalar, Value};
+use crate::model::transport::{DisplayValue, EnvKeys, TransportKeys, TransportKind};
+use crate::value::{Reference, Scalar, SecretString, TemplatePart, Value};
 
 /// A client's expansion rule. The error names the value that is not available.
 pub(crate) type ExpandFn<'e> = dyn Fn(&str) -> Result<Value, String> + 'e;
@@ -40,7 +40,11 @@ pub(crate) struct Expander<'c, 'a> {
 }
 
 impl<'c, 'a> Expander<'c, 'a> {
-    pub(crate) fn new(cx: &'c mut CompileContext<'a>, draft: &'c mut ServerDraft, expand: &'c ExpandFn<'c>) -> Self {
+    pub(crate) fn new(
+        cx: &'c mut CompileContext<'a>,
+        draft: &'c mut ServerDraft,
+        expand: &'c ExpandFn<'c>,
+    ) -> Self {
         Self { cx, draft, expand, expand_value: expand }
     }
 
@@ -130,7 +134,10 @@ impl<'c, 'a> Expander<'c, 'a> {
         file: Option<At<String>>,
     ) -> Option<At<EnvKeys>> {
         let node = variables.as_ref().map(|at| at.node).or(file.as_ref().map(|at| at.node))?;
-        let mut keys = EnvKeys { file: file.and_then(|at| self.expand_env_file_path(at)), ..EnvKeys::default() };
+        let mut keys = EnvKeys {
+            file: file.and_then(|at| self.expand_env_file_path(at)),
+            ..EnvKeys::default()
+        };
         if let Some(At { node, value: Some(variables) }) = variables {
             let (set, unset): (Vec<_>, Vec<_>) =
                 variables.into_iter().partition(|(_, at)| !matches!(at.value, Some(None)));
@@ -167,7 +174,10 @@ impl<'c, 'a> Expander<'c, 'a> {
         }
     }
 
-    fn expand_headers(&mut self, At { node, value }: At<Headers>) -> At<IndexMap<String, At<Value>>> {
+    fn expand_headers(
+        &mut self,
+        At { node, value }: At<Headers>,
+    ) -> At<IndexMap<String, At<Value>>> {
         At {
             node,
             value: value.map(|headers| {
@@ -204,5 +214,6 @@ pub(crate) fn parse_variable(inside: &str) -> Option<TemplatePart> {
         Some((name, default)) => (name, Some(SecretString::new(default))),
         None => (inside, None),
     };
-    crate::value::is_variable_name(name).then(|| TemplatePart::Env { name: name.to_string(), default })
+    crate::value::is_variable_name(name)
+        .then(|| TemplatePart::Env { name: name.to_string(), default })
 }

@@ -3,7 +3,7 @@
 //! A value that admits no caller or that cannot work as written makes the section invalid.
 
 use crate::compile_context::CompileContext;
-use crate::doc::{At, NodeKind, NodeId};
+use crate::doc::{At, NodeId, NodeKind};
 use crate::model::host::{GatewayKeys, GatewayOAuthKeys, GatewayToken};
 use crate::text;
 
@@ -70,7 +70,12 @@ enum NameKind {
     Host,
 }
 
-fn check_name(cx: &mut CompileContext<'_>, node: NodeId, name: &str, kind: NameKind) -> Option<NodeId> {
+fn check_name(
+    cx: &mut CompileContext<'_>,
+    node: NodeId,
+    name: &str,
+    kind: NameKind,
+) -> Option<NodeId> {
     let shown = text::clip(name);
     let (is_good, text, fix) = match kind {
         NameKind::Origin => (
@@ -111,7 +116,11 @@ fn is_authority(text: &str) -> bool {
 
 /// Checks `gateway.oauth`. Without an issuer it protects nothing; without an audience it would accept tokens
 /// for other services.
-fn check_oauth(cx: &mut CompileContext<'_>, node: NodeId, oauth: &GatewayOAuthKeys) -> Option<NodeId> {
+fn check_oauth(
+    cx: &mut CompileContext<'_>,
+    node: NodeId,
+    oauth: &GatewayOAuthKeys,
+) -> Option<NodeId> {
     let is_given = |key: &Option<At<String>>| {
         key.as_ref().and_then(|at| at.value.as_deref()).is_some_and(|text| !text.trim().is_empty())
     };
@@ -126,11 +135,9 @@ fn check_oauth(cx: &mut CompileContext<'_>, node: NodeId, oauth: &GatewayOAuthKe
     }
     let (code, text, fix) = match (is_given(&oauth.issuer), is_given(&oauth.audience)) {
         (true, true) => return None,
-        (false, _) => (
-            "oauth.no_issuer",
-            "`gateway.oauth` has no issuer",
-            "add `issuer`, or remove `oauth`",
-        ),
+        (false, _) => {
+            ("oauth.no_issuer", "`gateway.oauth` has no issuer", "add `issuer`, or remove `oauth`")
+        }
         (true, false) => (
             "oauth.no_audience",
             "`gateway.oauth` has no audience, so no token can be accepted",

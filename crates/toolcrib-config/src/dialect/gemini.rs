@@ -4,9 +4,9 @@ use serde::Deserialize;
 
 use super::client_servers::{self, ExtraClientKeys};
 use super::expand::{self, Expander, Headers, TransportTexts, Variables};
-use super::{ServerDraft, DialectFile};
+use super::{DialectFile, ServerDraft};
 use crate::compile_context::CompileContext;
-use crate::doc::{At, Doc, NodeKind, NodeId};
+use crate::doc::{At, Doc, NodeId, NodeKind};
 use crate::lookup::Lookup;
 use crate::model::transport::TransportKind;
 use crate::model::units::Period;
@@ -63,18 +63,18 @@ const TYPES: &[(&str, TransportKind)] =
     &[("http", TransportKind::StreamableHttp), ("sse", TransportKind::Sse)];
 
 pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
-    let mut loaded = DialectFile::new();
+    let mut file = DialectFile::new();
     let list = cx.doc.get(Doc::ROOT, "mcpServers");
-    loaded.servers = client_servers::read_servers(cx, list, &CLIENT_KEYS, lower_server);
+    file.servers = client_servers::read_servers(cx, list, &CLIENT_KEYS, lower_server);
     let mut is_valid = !report_misplaced_selection(cx);
     if let Some(node) = cx.doc.get(Doc::ROOT, "mcp") {
-        is_valid &= disable_unselected(cx, node, &mut loaded.servers);
+        is_valid &= disable_unselected(cx, node, &mut file.servers);
     }
     if !is_valid {
         // The intended selection is unknown, so no server can be used safely.
-        loaded.servers.iter_mut().for_each(|draft| draft.is_valid = false);
+        file.servers.iter_mut().for_each(|draft| draft.is_valid = false);
     }
-    loaded
+    file
 }
 
 /// Reports a misspelt or misplaced `mcp`, and selection lists that stand outside of `mcp`. Returns true if
@@ -84,21 +84,24 @@ fn report_misplaced_selection(cx: &mut CompileContext<'_>) -> bool {
     let lists = |node: NodeId| SELECTION_KEYS.iter().any(|key| doc.get(node, key).is_some());
     let at_root = doc.entries(Doc::ROOT).iter().position(|(key, value)| {
         let name = key.name.as_str();
-        let is_mcp = name != "mcp" && text::find_misspelling(name, &["mcp"]).is_some() && lists(*value);
+        let is_mcp =
+            name != "mcp" && text::find_misspelling(name, &["mcp"]).is_some() && lists(*value);
         is_mcp || SELECTION_KEYS.contains(&name)
     });
     let servers = doc.get(Doc::ROOT, "mcpServers");
     let among_servers = servers.and_then(|servers| {
         let mut entries = doc.entries(servers).iter();
-        let place = entries.position(|(key, value)| {
+        let index = entries.position(|(key, value)| {
             let is_mcp = key.name == "mcp" && lists(*value);
-            is_mcp || SELECTION_KEYS.contains(&key.name.as_str()) && !matches!(doc.kind(*value), NodeKind::Map(_))
+            is_mcp
+                || SELECTION_KEYS.contains(&key.name.as_str())
+                    && !matches!(doc.kind(*value), NodeKind::Map(_))
         })?;
-        Some((servers, place))
+        Some((servers, index))
     });
-    let found = at_root.map(|place| (Doc::ROOT, place)).or(among_servers);
-    if let Some((map, place)) = found {
-        cx.report_restricting_key(map, place, SERVER_LIST, Some("mcp.allowed` or `mcp.excluded"));
+    let found = at_root.map(|index| (Doc::ROOT, index)).or(among_servers);
+    if let Some((map, index)) = found {
+        cx.report_restricting_key(map, index, SERVER_LIST, Some("mcp.allowed` or `mcp.excluded"));
     }
     found.is_some()
 }
@@ -109,21 +112,25 @@ const SERVER_LIST: &str = "the file's list of servers";
 
 /// Disables the servers that the settings exclude; they stay visible. Returns false if the settings are
 /// invalid.
-fn disable_unselected(cx: &mut CompileContext<'_>, node: NodeId, drafts: &mut [ServerDraft]) -> bool {
-    let reading = crate::doc::deserialize::<ServerSelection>(cx.doc, node);
-    let mut is_valid = reading.errors.is_empty();
-    cx.report_value_errors(reading.errors);
-    for unknown in &reading.unknown {
+fn disable_unselected(
+    cx: &mut CompileContext<'_>,
+    node: NodeId,
+    drafts: &mut [ServerDraft],
+) -> bool {
+    let deserialized = crate::doc::deserialize::<ServerSelection>(cx.doc, node);
+    let mut is_valid = deserialized.errors.is_empty();
+    cx.report_value_errors(deserialized.errors);
+    for unknown in &deserialized.unknown {
         if let Some((_, near)) = text::find_misspelling(&unknown.key, SELECTION_KEYS) {
             cx.report_restricting_key(unknown.map, unknown.entry, SERVER_LIST, Some(near));
             is_valid = false;
         }
     }
-    let used = reading.value.unwrap_or_default();
+    let selection = deserialized.value.unwrap_or_default();
     let names = |list: Option<At<Vec<String>>>| Some((list.as_ref()?.node, list?.value?));
     // Gemini treats an empty `allowed` list like a missing one.
-    let allowed = names(used.allowed).filter(|(_, ids)| !ids.is_empty());
-    let excluded = names(used.excluded);
+    let allowed = names(selection.allowed).filter(|(_, ids)| !ids.is_empty());
+    let excluded = names(selection.excluded);
     for draft in drafts {
         let unlisted = allowed.as_ref().filter(|(_, ids)| !ids.contains(&draft.id));
         let listed = excluded.as_ref().filter(|(_, ids)| ids.contains(&draft.id));
@@ -143,7 +150,8 @@ fn lower_server(cx: &mut CompileContext<'_>, draft: &mut ServerDraft, server: Ge
     let (kind, url) = choose_address(cx, named, server.http_url, server.url);
     let lookup = cx.lookup;
     let text = |text: &str| Ok(expand_variables(lookup, text, &|_| None));
-    let value = |text: &str| Ok(expand_variables(lookup, text, &|name| Some(empty_when_unset(name))));
+    let value =
+        |text: &str| Ok(expand_variables(lookup, text, &|name| Some(empty_when_unset(name))));
     let mut expander = Expander::new(cx, draft, &text).with_value_expansion(&value);
     expander.set_transport(TransportTexts {
         kind,
@@ -189,7 +197,11 @@ fn choose_address(
 
 /// Expands `$VAR`, `${VAR}` and `${VAR:-default}`. `unset` supplies the value of an unset variable without a
 /// default; `None` leaves the reference as it is written.
-fn expand_variables(lookup: &dyn Lookup, text: &str, unset: &dyn Fn(String) -> Option<TemplatePart>) -> Value {
+fn expand_variables(
+    lookup: &dyn Lookup,
+    text: &str,
+    unset: &dyn Fn(String) -> Option<TemplatePart>,
+) -> Value {
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {

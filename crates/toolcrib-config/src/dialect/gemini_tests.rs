@@ -4,12 +4,14 @@ use crate::model::auth::Auth;
 use crate::model::filter::FilterVerdict;
 use crate::model::transport::{Transport, TransportKind};
 use crate::model::units::Period;
-use crate::testing::{problem_codes, compile_text_at};
+use crate::testing::{compile_text_at, problem_codes};
 use crate::{Config, MemoryLookup, Value};
 
 fn gemini(text: &str) -> Config {
-    let lookup =
-        MemoryLookup::default().with_env("HOME", "/h").with_env("A", "a").with_file("/ws/srv/x", "");
+    let lookup = MemoryLookup::default()
+        .with_env("HOME", "/h")
+        .with_env("A", "a")
+        .with_file("/ws/srv/x", "");
     compile_text_at(&lookup, ".gemini/settings.json", text)
 }
 

@@ -58,8 +58,9 @@ mod tests {
 
     fn read(yaml: &str) -> Option<Period> {
         let parsed = crate::doc::parse(crate::doc::Syntax::Yaml, yaml.as_bytes());
-        let reading = crate::doc::deserialize::<GoDuration>(&parsed.doc?, crate::doc::Doc::ROOT);
-        reading.value.map(|GoDuration(period)| period)
+        let deserialized =
+            crate::doc::deserialize::<GoDuration>(&parsed.doc?, crate::doc::Doc::ROOT);
+        deserialized.value.map(|GoDuration(period)| period)
     }
 
     #[test]

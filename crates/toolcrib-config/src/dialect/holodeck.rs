@@ -1,8 +1,8 @@
 //! Reads HoloDeck's `agent.yaml`: tools of type `mcp`. One invalid tool fails the whole file.
 
-mod tool_transport;
 mod seconds;
 mod text_variables;
+mod tool_transport;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -11,9 +11,9 @@ use serde_json::{Map, Value as Json};
 use self::seconds::{Seconds, WholeSeconds};
 use self::text_variables::AgentFolder;
 use super::conversions::TextMap;
-use super::{Dialect, ServerDraft, DialectFile};
+use super::{Dialect, DialectFile, ServerDraft};
 use crate::compile_context::CompileContext;
-use crate::doc::{At, Doc, NodeKind, NodeId, describe_node};
+use crate::doc::{At, Doc, NodeId, NodeKind, describe_node};
 use crate::model::SourceOutcome;
 use crate::model::freeform::FreeformSettings;
 use crate::model::policy::{
@@ -66,14 +66,14 @@ enum ToolList {
 
 /// Reads the MCP tools of a file. Other keys of the file belong to HoloDeck.
 pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
-    let mut loaded = DialectFile::new();
+    let mut file = DialectFile::new();
     for (key, list) in [("tools", ToolList::Agent), ("mcp_servers", ToolList::Global)] {
         let Some(node) = cx.doc.get(Doc::ROOT, key) else {
             continue;
         };
         match cx.doc.kind(node) {
             NodeKind::Null => {}
-            NodeKind::Seq(items) => loaded.servers.extend(read_tools(cx, items, list)),
+            NodeKind::Seq(items) => file.servers.extend(read_tools(cx, items, list)),
             _ => {
                 let text = format!("`{key}` must be a list, found {}", describe_node(cx.doc, node));
                 cx.error(node, "value.invalid", text, "begin each tool with `- name: …`");
@@ -81,7 +81,7 @@ pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
             }
         }
     }
-    loaded
+    file
 }
 
 fn read_tools(cx: &mut CompileContext<'_>, items: &[NodeId], list: ToolList) -> Vec<ServerDraft> {
@@ -174,12 +174,16 @@ fn lower_tool(cx: &mut CompileContext<'_>, draft: &mut ServerDraft, list: ToolLi
         let value = cx.doc.get(node, key)?;
         Some(((*key).to_string(), cx.doc.json(value)))
     }));
-    let named = check_name(cx, node, tool.name.as_ref());
-    let served = check_server(cx, node, tool.server.as_ref(), list);
-    let described = check_description(cx, node, &tool);
+    let has_valid_name = check_name(cx, node, tool.name.as_ref());
+    let has_valid_server = check_server(cx, node, tool.server.as_ref(), list);
+    let has_description = check_description(cx, node, &tool);
     let folder = AgentFolder::new(cx);
     let transport = tool_transport::lower_transport(cx, node, &mut tool, &folder);
-    draft.is_valid = entry.is_valid && named && served && described && transport.is_some();
+    draft.is_valid = entry.is_valid
+        && has_valid_name
+        && has_valid_server
+        && has_description
+        && transport.is_some();
     draft.transport = transport.unwrap_or_default();
     let allow = tool.config.as_ref().map_or(Ok(None), |config| allowed_tools(cx, config));
     draft.is_valid &= allow.is_ok();
@@ -207,7 +211,12 @@ fn check_name(cx: &mut CompileContext<'_>, node: NodeId, name: Option<&At<String
     }
 }
 
-fn check_server(cx: &mut CompileContext<'_>, node: NodeId, server: Option<&At<String>>, list: ToolList) -> bool {
+fn check_server(
+    cx: &mut CompileContext<'_>,
+    node: NodeId,
+    server: Option<&At<String>>,
+    list: ToolList,
+) -> bool {
     let at = match server {
         None if list == ToolList::Global => return true,
         None => node,
@@ -228,14 +237,18 @@ fn check_server(cx: &mut CompileContext<'_>, node: NodeId, server: Option<&At<St
 
 /// Checks the description. Only entries of the legacy form may omit it.
 fn check_description(cx: &mut CompileContext<'_>, node: NodeId, tool: &HolodeckTool) -> bool {
-    let described = tool.description.is_some() || tool_transport::is_legacy(tool);
-    if !described {
+    let has_description = tool.description.is_some() || tool_transport::is_legacy(tool);
+    if !has_description {
         report_missing_key(cx, node, "description");
     }
-    described
+    has_description
 }
 
-fn policy_keys(tool: HolodeckTool, allow: Option<At<Vec<String>>>, folder: &AgentFolder) -> PolicyKeys {
+fn policy_keys(
+    tool: HolodeckTool,
+    allow: Option<At<Vec<String>>>,
+    folder: &AgentFolder,
+) -> PolicyKeys {
     let expose = |allow: At<Vec<String>>| {
         let node = allow.node;
         let tools = ToolFilterKeys { allow: Some(allow), ..ToolFilterKeys::default() };
@@ -285,11 +298,17 @@ fn allowed_tools(
     config: &At<Map<String, Json>>,
 ) -> Result<Option<At<Vec<String>>>, InvalidAllowedTools> {
     let is_misspelt = |name: &str| {
-        name != ALLOWED_TOOLS && text::find_misspelling(name, &[ALLOWED_TOOLS]).is_some_and(|(far, _)| far <= 1)
+        name != ALLOWED_TOOLS
+            && text::find_misspelling(name, &[ALLOWED_TOOLS]).is_some_and(|(far, _)| far <= 1)
     };
     let mut entries = cx.doc.entries(config.node).iter();
     if let Some(entry) = entries.position(|(key, _)| is_misspelt(&key.name)) {
-        cx.report_restricting_key(config.node, entry, "the server's entry", Some("config.allowed_tools"));
+        cx.report_restricting_key(
+            config.node,
+            entry,
+            "the server's entry",
+            Some("config.allowed_tools"),
+        );
         return Err(InvalidAllowedTools);
     }
     let Some(node) = cx.doc.get(config.node, ALLOWED_TOOLS) else { return Ok(None) };

@@ -2,7 +2,7 @@
 
 use crate::model::transport::{Transport, TransportKind};
 use crate::model::units::Period;
-use crate::testing::{problem_codes, compile_text_in};
+use crate::testing::{compile_text_in, problem_codes};
 use crate::{Dialect, MemoryLookup, Reference, ServerSpec, Value};
 const STDIO: &str = r#"tools:
   - name: filesystem

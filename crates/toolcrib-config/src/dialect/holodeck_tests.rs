@@ -7,10 +7,10 @@ use crate::model::filter::FilterVerdict;
 use crate::model::policy::{ConfigDelivery, OnConfigError, OnMissing, Resolve};
 use crate::model::transport::{Transport, TransportKind};
 use crate::model::units::Period;
-use crate::testing::{problem_codes, compile_text_in};
+use crate::testing::{compile_text_in, problem_codes};
 use crate::{
-    Config, Dialect, MemoryLookup, SourceOutcome, Problem, Reference, ServerSpec, Severity, Value, Workspace,
-    compile,
+    Config, Dialect, MemoryLookup, Problem, Reference, ServerSpec, Severity, SourceOutcome, Value,
+    Workspace, compile,
 };
 
 fn agent_in(lookup: &MemoryLookup, text: &str) -> Config {

@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 
 use super::go_duration::{GoDuration, non_zero_period};
 use super::minion_auth::{AuthConfig, set_auth};
-use super::{Dialect, ServerDraft, DialectFile, value_or_default, non_empty, peek_text, to_values};
+use super::{Dialect, DialectFile, ServerDraft, non_empty, peek_text, to_values, value_or_default};
 use crate::compile_context::CompileContext;
 use crate::doc::{At, Doc, NodeId};
 use crate::model::host::{GrantsKeys, HostKeys, MemberKeys};
@@ -17,7 +17,7 @@ use crate::model::policy::{
     ExposeKeys, InitKeys, LifecycleKeys, ReconnectKeys, RetryKeys, TimeoutsKeys, ToolFilterKeys,
 };
 use crate::model::security::SecuritySection;
-use crate::model::transport::{EnvKeys, DisplayValue, TransportKeys, TransportKind};
+use crate::model::transport::{DisplayValue, EnvKeys, TransportKeys, TransportKind};
 use crate::model::units::Period;
 use crate::text;
 use crate::value::Verbatim;
@@ -117,44 +117,48 @@ pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
     let entry = cx.read_server_entry::<MinionFile>(Doc::ROOT);
     let agents_node = entry.value.agents.as_ref().map(|at| at.node).or(misspelt);
     let manager = value_or_default(entry.value.manager);
-    let mut loaded = DialectFile::new();
+    let mut file = DialectFile::new();
     for At { node, .. } in value_or_default(entry.value.servers) {
-        loaded.servers.push(read_server(cx, node, &manager));
+        file.servers.push(read_server(cx, node, &manager));
     }
-    loaded.reject_duplicate_names(cx);
+    file.reject_duplicate_names(cx);
     let agents = entry.value.agents.filter(|_| entry.is_valid);
     let is_valid = entry.is_valid && misspelt.is_none();
     let Some(grants) = read_grants(cx, agents).filter(|_| is_valid) else {
         // The agents may restrict the servers of other files.
         let invalid = agents_node.map(|node| (SecuritySection::Grants, node)).into_iter().collect();
-        return DialectFile { invalid_sections: invalid, ..loaded.into_failed() };
+        return DialectFile { invalid_sections: invalid, ..file.into_failed() };
     };
     let host = HostKeys {
         max_servers: manager.max_servers,
         grants: Some(At::new(Doc::ROOT, grants)),
         ..HostKeys::default()
     };
-    loaded.host = Some(At::new(Doc::ROOT, host));
-    loaded
+    file.host = Some(At::new(Doc::ROOT, host));
+    file
 }
 
 /// Finds and reports a misspelt `Agents`, or one inside `Manager`. Returns its node.
 fn report_misspelt_agents(cx: &mut CompileContext<'_>) -> Option<NodeId> {
-    let is_misspelt =
-        |key: &str| !matches!(key, "Agents" | "agents") && text::find_misspelling(key, &["Agents"]).is_some();
+    let is_misspelt = |key: &str| {
+        !matches!(key, "Agents" | "agents") && text::find_misspelling(key, &["Agents"]).is_some()
+    };
     let position = |map: NodeId, is_meant: &dyn Fn(&str) -> bool| {
-        let place = cx.doc.entries(map).iter().position(|(key, _)| is_meant(&key.name))?;
-        Some((map, place))
+        let index = cx.doc.entries(map).iter().position(|(key, _)| is_meant(&key.name))?;
+        Some((map, index))
     };
     let manager = ["Manager", "manager"].into_iter().find_map(|key| cx.doc.get(Doc::ROOT, key));
-    let (map, place) = position(Doc::ROOT, &is_misspelt)
+    let (map, index) = position(Doc::ROOT, &is_misspelt)
         .or_else(|| position(manager?, &|key| text::is_same_key(key, "Agents")))?;
-    cx.report_restricting_key(map, place, "the file", Some("Agents"));
-    cx.doc.entries(map).get(place).map(|(_, value)| *value)
+    cx.report_restricting_key(map, index, "the file", Some("Agents"));
+    cx.doc.entries(map).get(index).map(|(_, value)| *value)
 }
 
 /// Returns the agents' capabilities, or `None` if an agent's name is missing or not unique.
-fn read_grants(cx: &mut CompileContext<'_>, agents: Option<At<Vec<At<AgentEntry>>>>) -> Option<GrantsKeys> {
+fn read_grants(
+    cx: &mut CompileContext<'_>,
+    agents: Option<At<Vec<At<AgentEntry>>>>,
+) -> Option<GrantsKeys> {
     let node = agents.as_ref().map_or(Doc::ROOT, |at| at.node);
     let mut members = IndexMap::new();
     let mut is_valid = true;
@@ -178,7 +182,11 @@ fn read_grants(cx: &mut CompileContext<'_>, agents: Option<At<Vec<At<AgentEntry>
     is_valid.then_some(GrantsKeys { members })
 }
 
-fn read_server(cx: &mut CompileContext<'_>, node: NodeId, manager: &ManagerSettings) -> ServerDraft {
+fn read_server(
+    cx: &mut CompileContext<'_>,
+    node: NodeId,
+    manager: &ManagerSettings,
+) -> ServerDraft {
     let name = peek_text(cx, node, &["ServerName", "server_name"]);
     // Without a name, the path in the list identifies the entry.
     let id = name.clone().unwrap_or_else(|| cx.doc.path(node));
@@ -191,7 +199,8 @@ fn read_server(cx: &mut CompileContext<'_>, node: NodeId, manager: &ManagerSetti
     if entry.is_valid {
         draft.is_valid = check_required_keys(cx, node, &entry.value, name.is_some());
         let (kind, config) = (entry.value.auth_type.take(), entry.value.auth_config.take());
-        draft.is_valid &= set_auth(cx, &mut draft.policy, non_empty(kind), value_or_default(config));
+        draft.is_valid &=
+            set_auth(cx, &mut draft.policy, non_empty(kind), value_or_default(config));
     }
     set_policy(&mut draft, &mut entry.value, manager);
     draft.transport = transport_keys(cx, node, entry.value);
@@ -200,7 +209,12 @@ fn read_server(cx: &mut CompileContext<'_>, node: NodeId, manager: &ManagerSetti
 }
 
 /// Checks the keys that every server needs. The message for an unsupported transport is Minion's own.
-fn check_required_keys(cx: &mut CompileContext<'_>, node: NodeId, server: &MinionServer, named: bool) -> bool {
+fn check_required_keys(
+    cx: &mut CompileContext<'_>,
+    node: NodeId,
+    server: &MinionServer,
+    named: bool,
+) -> bool {
     if !named {
         let problem = "the server has no `ServerName`";
         cx.error(node, "name.missing", problem, "add `ServerName: NAME`");
@@ -224,7 +238,8 @@ fn set_policy(draft: &mut ServerDraft, server: &mut MinionServer, manager: &Mana
         let keys = InitKeys { require_server: Some(at), ..InitKeys::default() };
         At::new(node, keys)
     });
-    policy.expose = server.required_capabilities.take().map(|at| At::new(node, expose_requirements(at)));
+    policy.expose =
+        server.required_capabilities.take().map(|at| At::new(node, expose_requirements(at)));
     let default = || non_zero_period(manager.default_timeout.clone());
     let timeouts = timeout_keys(
         non_zero_period(server.connect_timeout.take()).or_else(default),
@@ -237,14 +252,17 @@ fn set_policy(draft: &mut ServerDraft, server: &mut MinionServer, manager: &Mana
 
 fn transport_keys(cx: &CompileContext<'_>, node: NodeId, server: MinionServer) -> TransportKeys {
     TransportKeys {
-        kind: server.transport.and_then(|at| Some(At::new(at.node, transport_kind(at.value.as_deref()?)?))),
+        kind: server
+            .transport
+            .and_then(|at| Some(At::new(at.node, transport_kind(at.value.as_deref()?)?))),
         command: non_empty(server.command).map(|at| at.map(DisplayValue::literal)),
         args: server
             .args
             .filter(|at| at.value.as_ref().is_none_or(|args| !args.is_empty()))
             .map(|at| at.map(|args| args.into_iter().map(DisplayValue::literal).collect())),
-        cwd: non_empty(server.working_dir)
-            .map(|at| at.map(|path| DisplayValue::literal(cx.absolute_path(&path).display().to_string()))),
+        cwd: non_empty(server.working_dir).map(|at| {
+            at.map(|path| DisplayValue::literal(cx.absolute_path(&path).display().to_string()))
+        }),
         env: server.env.map(|at| {
             let keys = EnvKeys { set: Some(at.map(to_values)), ..EnvKeys::default() };
             At::new(node, keys)
@@ -274,7 +292,11 @@ fn timeout_keys(connect: Option<At<Period>>, request: Option<At<Period>>) -> Tim
     }
 }
 
-fn lifecycle_keys(node: NodeId, own: Option<At<RetryPolicy>>, manager: &ManagerSettings) -> LifecycleKeys {
+fn lifecycle_keys(
+    node: NodeId,
+    own: Option<At<RetryPolicy>>,
+    manager: &ManagerSettings,
+) -> LifecycleKeys {
     let common = retry_keys(value_or_default(manager.retry_policy.clone()));
     let reconnect = ReconnectKeys {
         auto: manager.enable_auto_reconnect.clone(),

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{value_or_default, non_empty};
+use super::{non_empty, value_or_default};
 use crate::compile_context::CompileContext;
 use crate::doc::{At, NodeId};
 use crate::model::auth::{API_KEY_HEADER, Auth, OAuth, OAuthGrant};
@@ -69,7 +69,8 @@ impl AuthConfig {
                 Ok(Auth::Bearer { token })
             }
             "apikey" => {
-                let key = non_empty_value(self.key).ok_or_else(|| missing("key", "add `Key: …`"))?;
+                let key =
+                    non_empty_value(self.key).ok_or_else(|| missing("key", "add `Key: …`"))?;
                 let header = non_empty(self.header).and_then(|at| at.value);
                 let header = header.unwrap_or_else(|| API_KEY_HEADER.to_string());
                 Ok(Auth::ApiKey { key, header })

@@ -3,12 +3,16 @@
 use crate::model::auth::{Auth, OAuthGrant};
 use crate::model::choice::InheritedEnv;
 use crate::model::host::{MemberGrants, capability_layers};
-use crate::model::policy::{CallRetry, Grant, OnConfigError, ReconnectPolicy, RetryPolicy, Timeouts};
+use crate::model::policy::{
+    CallRetry, Grant, OnConfigError, ReconnectPolicy, RetryPolicy, Timeouts,
+};
 use crate::model::security::SecuritySection;
 use crate::model::transport::{Stdio, Transport};
 use crate::model::units::Period;
-use crate::testing::{problem_codes, compile_text, compile_text_in};
-use crate::{Config, Dialect, MemoryLookup, ConfigFile, SourceOutcome, ServerSpec, Value, Workspace, compile};
+use crate::testing::{compile_text, compile_text_in, problem_codes};
+use crate::{
+    Config, ConfigFile, Dialect, MemoryLookup, ServerSpec, SourceOutcome, Value, Workspace, compile,
+};
 
 fn minion(text: &str) -> Config {
     compile_text(Dialect::Minion, text)

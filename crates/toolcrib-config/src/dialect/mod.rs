@@ -3,6 +3,7 @@
 mod claude;
 mod client_servers;
 mod codex;
+mod conversions;
 mod cursor;
 mod dispatch;
 mod docker;
@@ -13,7 +14,6 @@ mod gateway_checks;
 mod gemini;
 mod go_duration;
 mod holodeck;
-mod conversions;
 mod minion;
 mod minion_auth;
 mod native;
@@ -33,7 +33,7 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value as Json};
 
 use crate::compile_context::CompileContext;
-use crate::doc::{At, NodeKind, NodeId, Syntax};
+use crate::doc::{At, NodeId, NodeKind, Syntax};
 use crate::model::SourceOutcome;
 use crate::model::host::{GatewayKeys, HostKeys, InputSpec};
 use crate::model::policy::{OnConfigError, PolicyKeys, ServerScope};

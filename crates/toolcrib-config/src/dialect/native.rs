@@ -9,16 +9,17 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
 use super::{
-    Dialect, ServerDraft, Include, DialectFile, ProfileDraft, gateway_checks, value_or_default, peek_text, restricting_keys, security_checks,
+    Dialect, DialectFile, Include, ProfileDraft, ServerDraft, gateway_checks, peek_text,
+    restricting_keys, security_checks, value_or_default,
 };
 use crate::compile_context::CompileContext;
-use crate::doc::{self, At, Doc, Either, NodeKind, NodeId, Deserialized, describe_node};
+use crate::doc::{self, At, Deserialized, Doc, Either, NodeId, NodeKind, describe_node};
 use crate::model::SourceOutcome;
 use crate::model::choice::{InheritedEnv, Manual};
 use crate::model::host::{GatewayKeys, HostKeys, InputSpec};
 use crate::model::policy::{PolicyKeys, ServerScope};
 use crate::model::security::SecuritySection;
-use crate::model::transport::{EnvKeys, DisplayValue, TransportKeys, TransportKind};
+use crate::model::transport::{DisplayValue, EnvKeys, TransportKeys, TransportKind};
 use crate::text;
 use crate::value::Value;
 
@@ -111,22 +112,29 @@ pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
     invalid.extend(security_checks::sections_of_nodes(cx.doc, &missing));
     let mistakes = root.gateway.as_ref().map(|keys| gateway_checks::check_gateway(cx, keys));
     invalid.extend(mistakes.into_iter().flatten().map(|node| (SecuritySection::Gateway, node)));
-    let mut loaded = DialectFile::new();
-    loaded.includes = root.include.map(|list| read_includes(cx, list, &mut invalid)).unwrap_or_default();
-    loaded.invalid_sections = invalid;
-    loaded.host = root.host.map(|host| make_store_paths_absolute(cx, host));
-    loaded.gateway = root.gateway;
-    loaded.inputs =
-        value_or_default(root.inputs).into_iter().filter_map(|(id, input)| Some((id, input.value?))).collect();
-    loaded.profiles = entry_nodes(root.profiles).map(|(name, node)| read_profile(cx, &name, node)).collect();
-    reject_profiles_beside_misplaced_keys(cx, &mut loaded.profiles);
-    loaded.servers = entry_nodes(root.servers).map(|(id, node)| read_server(cx, &id, node)).collect();
-    restricting_keys::reject_servers_beside_misplaced_keys(cx, &mut loaded.servers);
-    loaded
+    let mut file = DialectFile::new();
+    file.includes =
+        root.include.map(|list| read_includes(cx, list, &mut invalid)).unwrap_or_default();
+    file.invalid_sections = invalid;
+    file.host = root.host.map(|host| make_store_paths_absolute(cx, host));
+    file.gateway = root.gateway;
+    file.inputs = value_or_default(root.inputs)
+        .into_iter()
+        .filter_map(|(id, input)| Some((id, input.value?)))
+        .collect();
+    file.profiles =
+        entry_nodes(root.profiles).map(|(name, node)| read_profile(cx, &name, node)).collect();
+    reject_profiles_beside_misplaced_keys(cx, &mut file.profiles);
+    file.servers = entry_nodes(root.servers).map(|(id, node)| read_server(cx, &id, node)).collect();
+    restricting_keys::reject_servers_beside_misplaced_keys(cx, &mut file.servers);
+    file
 }
 
 /// Rejects profiles next to a restricting key that stands among the profiles.
-fn reject_profiles_beside_misplaced_keys(cx: &mut CompileContext<'_>, profiles: &mut [ProfileDraft]) {
+fn reject_profiles_beside_misplaced_keys(
+    cx: &mut CompileContext<'_>,
+    profiles: &mut [ProfileDraft],
+) {
     let has_known_key = |doc: &Doc, node: NodeId| {
         let known = known_entry_keys(&["base", "transport"]);
         doc.entries(node).iter().any(|(key, _)| known.contains(&key.name.as_str()))
@@ -143,7 +151,9 @@ fn reject_profiles_beside_misplaced_keys(cx: &mut CompileContext<'_>, profiles: 
     }
 }
 
-fn entry_nodes<T>(map: Option<At<IndexMap<String, At<T>>>>) -> impl Iterator<Item = (String, NodeId)> {
+fn entry_nodes<T>(
+    map: Option<At<IndexMap<String, At<T>>>>,
+) -> impl Iterator<Item = (String, NodeId)> {
     value_or_default(map).into_iter().map(|(name, at)| (name, at.node))
 }
 
@@ -153,7 +163,9 @@ pub(crate) fn check_version(cx: &mut CompileContext<'_>, version: Option<&At<u64
     let text = match version {
         Some(At { value: Some(1), .. }) => return true,
         Some(At { node, .. }) => match cx.doc.kind(*node) {
-            NodeKind::Number(number) => format!("`version` must be 1, found {}", text::clip(number)),
+            NodeKind::Number(number) => {
+                format!("`version` must be 1, found {}", text::clip(number))
+            }
             _ => format!("`version` must be the number 1, found {}", describe_node(cx.doc, *node)),
         },
         None => "`version` is missing".to_string(),
@@ -212,11 +224,13 @@ fn read_server(cx: &mut CompileContext<'_>, id: &str, node: NodeId) -> ServerDra
     cx.report_value_errors(errors);
     // Unknown keys of the entry itself may be policy or transport keys, which are read below.
     let inside: Vec<_> = unknown.into_iter().filter(|unknown| unknown.map != node).collect();
-    let (inside, restrictions_valid) = security_checks::report_native_restricting_mistakes(cx, node, inside, &[]);
+    let (inside, restrictions_valid) =
+        security_checks::report_native_restricting_mistakes(cx, node, inside, &[]);
     cx.report_unknown_keys(node, &inside);
     let keys = value.unwrap_or_default();
     let (policy, flat, extras) = read_policy_and_transport(cx, node, ENTRY_KEYS);
-    let restrictions_valid = restrictions_valid && security_checks::report_restricting_variables(cx, node);
+    let restrictions_valid =
+        restrictions_valid && security_checks::report_restricting_variables(cx, node);
     draft.is_valid &= policy.1 && flat.1 && restrictions_valid;
     draft.policy = policy.0;
     draft.profile = keys.profile.and_then(|at| at.value).unwrap_or(draft.profile);
@@ -237,7 +251,11 @@ const X_SOURCE: &str = "x-source";
 
 /// Splits a server's key into source file and id. When two files define the same id, `explain` writes the
 /// combined key and, in `x-source`, the file part of it: an id may contain a `#`.
-fn split_source<'i>(cx: &CompileContext<'_>, name: &'i str, node: NodeId) -> (Option<Arc<str>>, &'i str) {
+fn split_source<'i>(
+    cx: &CompileContext<'_>,
+    name: &'i str,
+    node: NodeId,
+) -> (Option<Arc<str>>, &'i str) {
     let source = peek_text(cx, node, &[X_SOURCE]);
     let id = source.as_deref().and_then(|source| name.strip_prefix(source)?.strip_prefix('#'));
     match id {
@@ -271,10 +289,13 @@ fn read_policy_and_transport(
     let missing = security_checks::find_missing_entry_values(cx.doc, node);
     security_checks::report_missing_values(cx, &missing);
     let known = known_entry_keys(others);
-    let (inside, is_inside_valid) = security_checks::report_native_restricting_mistakes(cx, node, inside, &known);
-    let (unknown, is_entry_valid) = security_checks::report_native_restricting_mistakes(cx, node, unknown, &known);
+    let (inside, is_inside_valid) =
+        security_checks::report_native_restricting_mistakes(cx, node, inside, &known);
+    let (unknown, is_entry_valid) =
+        security_checks::report_native_restricting_mistakes(cx, node, unknown, &known);
     let restrictions_valid = missing.is_empty() && is_inside_valid && is_entry_valid;
-    let is_valid = (policy.errors.is_empty() && restrictions_valid, flat_errors.is_empty() && long.1);
+    let is_valid =
+        (policy.errors.is_empty() && restrictions_valid, flat_errors.is_empty() && long.1);
     cx.report_value_errors(policy.errors);
     cx.report_value_errors(flat_errors);
     let mut extras = cx.report_unknown_keys(node, &inside);
@@ -313,7 +334,8 @@ fn read_long_transport(cx: &mut CompileContext<'_>, node: NodeId) -> Checked<Tra
     };
     let NodeKind::Text(word) = cx.doc.kind(at) else {
         let Deserialized { value, errors, unknown } = doc::deserialize::<TransportKeys>(cx.doc, at);
-        let (unknown, restrictions_valid) = security_checks::report_native_restricting_mistakes(cx, node, unknown, &[]);
+        let (unknown, restrictions_valid) =
+            security_checks::report_native_restricting_mistakes(cx, node, unknown, &[]);
         let is_valid = errors.is_empty() && restrictions_valid;
         cx.report_value_errors(errors);
         cx.report_unknown_keys(at, &unknown);
@@ -383,7 +405,11 @@ pub(crate) fn set_container_command(
 }
 
 /// Makes paths absolute, relative to the file's folder and not to the host's working directory.
-fn make_paths_absolute(cx: &CompileContext<'_>, policy: &mut PolicyKeys, transport: &mut TransportKeys) {
+fn make_paths_absolute(
+    cx: &CompileContext<'_>,
+    policy: &mut PolicyKeys,
+    transport: &mut TransportKeys,
+) {
     let absolute = |path: &str| cx.absolute_path(path).display().to_string();
     if let Some(DisplayValue(Value::Literal(path))) =
         transport.cwd.as_mut().and_then(|at| at.value.as_mut())

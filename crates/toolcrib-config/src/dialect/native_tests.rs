@@ -3,7 +3,7 @@
 use crate::model::choice::{AllowList, InheritedEnv, Manual, Protocol};
 use crate::model::transport::{ContainerTarget, Transport, TransportKind};
 use crate::model::units::Period;
-use crate::testing::{problem_codes, compile_text, compile_text_in};
+use crate::testing::{compile_text, compile_text_in, problem_codes};
 use crate::{Config, Dialect, MemoryLookup, Severity, Value};
 
 fn native(text: &str) -> Config {
@@ -11,7 +11,8 @@ fn native(text: &str) -> Config {
 }
 
 fn good(text: &str) -> Config {
-    let lookup = MemoryLookup::default().with_env("DOCS_TOKEN", "t0ps3cret").with_file("/ws/.env", "A=1");
+    let lookup =
+        MemoryLookup::default().with_env("DOCS_TOKEN", "t0ps3cret").with_file("/ws/.env", "A=1");
     let config = compile_text_in(&lookup, Dialect::Native, text);
     assert_eq!(config.problems, [], "{text}");
     config
@@ -57,7 +58,9 @@ servers:
         (db.command.display_text(), db.args.len(), &db.shell),
         ("mcp-server-postgres".into(), 1, &None)
     );
-    assert!(matches!(&db.target, ContainerTarget::Existing(name) if name.display_text() == "pg-tools"));
+    assert!(
+        matches!(&db.target, ContainerTarget::Existing(name) if name.display_text() == "pg-tools")
+    );
     let Transport::DockerExec(text) = &config.servers[4].transport else { panic!() };
     assert_eq!(text.shell.as_deref(), Some("sh -lc"));
 }
@@ -98,7 +101,8 @@ fn server_id_may_contain_a_hash_sign() {
 
 #[test]
 fn profile_and_secret_store_paths_are_relative_to_their_file() {
-    let lookup = MemoryLookup::default().with_file("/ws/sub/v.env", "").with_file("/ws/sub/m.md", "");
+    let lookup =
+        MemoryLookup::default().with_file("/ws/sub/v.env", "").with_file("/ws/sub/m.md", "");
     let text = "version: 1\nhost: { secrets: { s: { kind: file, path: secrets } } }\nprofiles: { p: { manual: { file: sub/m.md }, transport: { cwd: sub, env: { file: sub/v.env } } } }\nservers: { a: { profile: p, command: x } }\n";
     let config = compile_text_in(&lookup, Dialect::Native, text);
     assert_eq!(problem_codes(&config), [""; 0]);

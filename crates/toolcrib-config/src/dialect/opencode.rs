@@ -4,10 +4,10 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::conversions::{TextMap, env_keys, lower_text_map, lower_texts};
 use super::dispatch;
-use super::conversions::{TextMap, env_keys, lower_texts, lower_text_map};
 use super::restricting_keys::reject_servers_beside_misplaced_keys;
-use super::{Dialect, ServerDraft, DialectFile};
+use super::{Dialect, DialectFile, ServerDraft};
 use crate::compile_context::CompileContext;
 use crate::doc::{At, Doc, Either, NodeId};
 use crate::model::SourceOutcome;
@@ -41,16 +41,16 @@ pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
     if !servers.is_valid {
         return DialectFile::discarded(SourceOutcome::Failed);
     }
-    let mut loaded = DialectFile::new();
+    let mut file = DialectFile::new();
     for (id, At { node, .. }) in servers.value {
         cx.enter_server(&id);
         if !is_switch_only(cx, node) {
-            loaded.servers.push(read_server(cx, &id, node));
+            file.servers.push(read_server(cx, &id, node));
         }
         cx.leave_server();
     }
-    reject_servers_beside_misplaced_keys(cx, &mut loaded.servers);
-    loaded
+    reject_servers_beside_misplaced_keys(cx, &mut file.servers);
+    file
 }
 
 /// Returns true for an entry with only `enabled`. It switches a server that an organisation's configuration
@@ -58,8 +58,7 @@ pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
 fn is_switch_only(cx: &mut CompileContext<'_>, node: NodeId) -> bool {
     let only = matches!(cx.doc.entries(node), [(key, _)] if key.name == "enabled");
     if only {
-        let text =
-            "the entry only enables or disables a server that is configured elsewhere; it has no effect";
+        let text = "the entry only enables or disables a server that is configured elsewhere; it has no effect";
         cx.info(node, "server.switch", text, "give it a `command` or a `url`");
     }
     only
@@ -137,15 +136,20 @@ fn split_command(
         None => Vec::new(),
     }
     .into_iter();
-    let command = node.zip(words.next()).map(|(node, word)| At::new(node, DisplayValue(value(word))));
+    let command =
+        node.zip(words.next()).map(|(node, word)| At::new(node, DisplayValue(value(word))));
     let node = args.as_ref().map(|at| at.node).or(node);
     let rest: Vec<String> = words.chain(args.and_then(|at| at.value).unwrap_or_default()).collect();
-    let args = node.filter(|_| !rest.is_empty()).map(|node| At::new(node, lower_texts(rest, value)));
+    let args =
+        node.filter(|_| !rest.is_empty()).map(|node| At::new(node, lower_texts(rest, value)));
     (command, args)
 }
 
 /// Merges the variables of both keys; opencode's own `environment` wins.
-fn merge_variables(environment: Option<At<TextMap>>, env: Option<At<TextMap>>) -> Option<At<TextMap>> {
+fn merge_variables(
+    environment: Option<At<TextMap>>,
+    env: Option<At<TextMap>>,
+) -> Option<At<TextMap>> {
     match (environment, env) {
         (Some(own), Some(other)) => {
             let mut texts = other.value.unwrap_or_default();
@@ -162,13 +166,17 @@ fn expand_variables(text: String) -> Value {
     let mut parts = Vec::new();
     let mut rest = text.as_str();
     while let Some((before, after)) = rest.split_once("{env:") {
-        let Some((name, tail)) = after.split_once('}').filter(|(name, _)| is_variable_name(name)) else {
+        let Some((name, tail)) = after.split_once('}').filter(|(name, _)| is_variable_name(name))
+        else {
             parts.push(TemplatePart::Text(SecretString::new(format!("{before}{{env:"))));
             rest = after;
             continue;
         };
         parts.push(TemplatePart::Text(SecretString::new(before)));
-        parts.push(TemplatePart::Env { name: name.to_string(), default: Some(SecretString::default()) });
+        parts.push(TemplatePart::Env {
+            name: name.to_string(),
+            default: Some(SecretString::default()),
+        });
         rest = tail;
     }
     parts.push(TemplatePart::Text(SecretString::new(rest)));

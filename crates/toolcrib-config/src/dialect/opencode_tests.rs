@@ -1,7 +1,7 @@
 //! Tests of `opencode.json` with opencode's and Dispatch's keys.
 
 use crate::model::transport::Transport;
-use crate::testing::{problem_codes, compile_text};
+use crate::testing::{compile_text, problem_codes};
 use crate::value::Reference;
 use crate::{Config, Dialect, Severity, Value};
 

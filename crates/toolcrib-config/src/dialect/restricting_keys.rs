@@ -6,7 +6,7 @@
 
 use super::{Dialect, ServerDraft};
 use crate::compile_context::CompileContext;
-use crate::doc::{Doc, NodeKind, NodeId, UnknownKey};
+use crate::doc::{Doc, NodeId, NodeKind, UnknownKey};
 use crate::text;
 
 /// Restricting keys of one format.
@@ -142,13 +142,16 @@ impl RestrictingKeys {
         }
         if unknown.map != entry {
             // The map may have a similar key of its own.
-            let is_own = text::find_misspelling(key, known).is_some_and(|(distance, _)| distance <= 1);
+            let is_own =
+                text::find_misspelling(key, known).is_some_and(|(distance, _)| distance <= 1);
             return self.find_misplaced(key).filter(|_| !is_own).map(intent_for);
         }
-        self.find_misspelt(key, known)
-            .or_else(|| self.find_misplaced(key))
-            .map(intent_for)
-            .or_else(|| Self::restricts_in_other_formats(doc, entry, key).then_some(RestrictionIntent { suggestion: None }))
+        self.find_misspelt(key, known).or_else(|| self.find_misplaced(key)).map(intent_for).or_else(
+            || {
+                Self::restricts_in_other_formats(doc, entry, key)
+                    .then_some(RestrictionIntent { suggestion: None })
+            },
+        )
     }
 
     /// Returns the restricting key of the entry that `key` misspells, unless another known key is nearer.
@@ -157,7 +160,9 @@ impl RestrictingKeys {
         let is_restricting = |other: &str| self.keys.iter().any(|it| text::is_same_key(it, other));
         let others: Vec<&str> =
             known.iter().copied().filter(|other| !is_restricting(other)).collect();
-        text::find_misspelling(key, &others).is_none_or(|(other, _)| distance <= other).then_some(near)
+        text::find_misspelling(key, &others)
+            .is_none_or(|(other, _)| distance <= other)
+            .then_some(near)
     }
 
     /// Returns the path of a restricting key that stands in the wrong map.
@@ -238,13 +243,15 @@ fn intent_for(path: &'static str) -> RestrictionIntent {
 
 /// Rejects servers next to a restricting key that stands among the servers, for example after a line with too
 /// little indentation. The key belongs to the server before it.
-pub(super) fn reject_servers_beside_misplaced_keys(cx: &mut CompileContext<'_>, drafts: &mut [ServerDraft]) {
+pub(super) fn reject_servers_beside_misplaced_keys(
+    cx: &mut CompileContext<'_>,
+    drafts: &mut [ServerDraft],
+) {
     let restricting = for_dialect(cx.dialect);
     let is_misplaced = |cx: &CompileContext<'_>, draft: &ServerDraft| {
         restricting.find_misplaced(&draft.id).is_some() && !has_transport_key(cx.doc, draft.node)
     };
-    for place in pair_with_neighbours(drafts, |draft| is_misplaced(cx, draft)) {
-        let [key, draft] = place;
+    for [key, draft] in pair_with_neighbours(drafts, |draft| is_misplaced(cx, draft)) {
         let key = drafts.get(key).map(|draft| draft.id.clone()).unwrap_or_default();
         let Some(draft) = drafts.get_mut(draft) else { continue };
         cx.enter_server(&draft.id);
@@ -255,7 +262,12 @@ pub(super) fn reject_servers_beside_misplaced_keys(cx: &mut CompileContext<'_>, 
 }
 
 /// Reports that a key next to an entry may belong inside the entry.
-pub(super) fn report_misplaced_key(cx: &mut CompileContext<'_>, node: NodeId, key: &str, entry: &str) {
+pub(super) fn report_misplaced_key(
+    cx: &mut CompileContext<'_>,
+    node: NodeId,
+    key: &str,
+    entry: &str,
+) {
     let text = format!(
         "`{}` is next to this {entry} and may belong inside it; the entry is not used",
         text::clip(key)
@@ -266,15 +278,18 @@ pub(super) fn report_misplaced_key(cx: &mut CompileContext<'_>, node: NodeId, ke
 
 /// Returns the index of each misplaced key with the index of the entry that it belongs to: the preceding
 /// entry, or for keys before the first entry the following one.
-pub(super) fn pair_with_neighbours<T>(entries: &[T], is_misplaced: impl Fn(&T) -> bool) -> Vec<[usize; 2]> {
+pub(super) fn pair_with_neighbours<T>(
+    entries: &[T],
+    is_misplaced: impl Fn(&T) -> bool,
+) -> Vec<[usize; 2]> {
     let found: Vec<bool> = entries.iter().map(is_misplaced).collect();
-    let is_entry = |place: &usize| found.get(*place) == Some(&false);
-    let misplaced = (0..found.len()).filter(|place| !is_entry(place));
+    let is_entry = |index: &usize| found.get(*index) == Some(&false);
+    let misplaced = (0..found.len()).filter(|index| !is_entry(index));
     misplaced
-        .filter_map(|place| {
-            let before = (0..place).rev().find(is_entry);
-            let entry = before.or_else(|| (place..found.len()).find(is_entry))?;
-            Some([place, entry])
+        .filter_map(|index| {
+            let before = (0..index).rev().find(is_entry);
+            let entry = before.or_else(|| (index..found.len()).find(is_entry))?;
+            Some([index, entry])
         })
         .collect()
 }

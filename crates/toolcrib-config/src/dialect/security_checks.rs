@@ -6,7 +6,7 @@
 use super::Dialect;
 use super::restricting_keys::{self, RestrictionIntent};
 use crate::compile_context::CompileContext;
-use crate::doc::{Doc, NodeKind, NodeId, UnknownKey, ValueError};
+use crate::doc::{Doc, NodeId, NodeKind, UnknownKey, ValueError};
 use crate::model::host::{GatewayKeys, HostKeys};
 use crate::model::policy::PolicyKeys;
 use crate::model::security::SecuritySection;
@@ -24,7 +24,8 @@ pub(super) fn find_invalid_sections(
     let mut mistakes = errors;
     for unknown in unknown.iter().filter(|unknown| !unknown.key.starts_with("x-")) {
         let node = doc.entries(unknown.map).get(unknown.entry).map_or(unknown.map, |(_, v)| *v);
-        let closed = sections.sections_of_unknown_key(unknown).iter().chain(sections_of_key(&unknown.key));
+        let closed =
+            sections.sections_of_unknown_key(unknown).iter().chain(sections_of_key(&unknown.key));
         found.extend(closed.map(|section| (*section, node)));
         mistakes.push(node);
     }
@@ -36,7 +37,8 @@ pub(super) fn find_invalid_sections(
 /// Returns the sections that contain these nodes.
 pub(super) fn sections_of_nodes(doc: &Doc, nodes: &[NodeId]) -> Vec<(SecuritySection, NodeId)> {
     let sections = SectionNodes::find(doc);
-    let of = |node: NodeId| sections.sections_of_value(node).iter().map(move |section| (*section, node));
+    let of =
+        |node: NodeId| sections.sections_of_value(node).iter().map(move |section| (*section, node));
     nodes.iter().copied().flat_map(of).collect()
 }
 
@@ -89,7 +91,9 @@ pub(super) fn report_native_restricting_mistakes(
     let intent = |doc: &Doc, unknown: &UnknownKey| {
         let is_ours = !unknown.key.starts_with("x-");
         if env.is_some_and(|env| doc.is_within(unknown.map, env)) {
-            return is_ours.then(|| RestrictionIntent { suggestion: text::nearest_word(&unknown.key, unknown.known) });
+            return is_ours.then(|| RestrictionIntent {
+                suggestion: text::nearest_word(&unknown.key, unknown.known),
+            });
         }
         if transport == Some(unknown.map) && is_ours {
             // Some restricting keys are valid in `transport` and in the entry itself.
@@ -123,9 +127,9 @@ pub(super) fn report_restricting_variables(cx: &mut CompileContext<'_>, entry: N
         |name: &str| matches!(name, "inherit" | "inherit_env" | "allow_commands" | "url_policy");
     let names = cx.doc.entries(env).iter();
     let found = names.enumerate().find(|(_, (key, _))| is_restricting(&key.name));
-    let Some((place, (key, _))) = found else { return true };
+    let Some((index, (key, _))) = found else { return true };
     let suggestion = if key.name == "inherit" { "inherit_env" } else { key.name.as_str() };
-    cx.report_restricting_key(env, place, "the entry", Some(suggestion));
+    cx.report_restricting_key(env, index, "the entry", Some(suggestion));
     false
 }
 
@@ -145,7 +149,8 @@ pub(super) fn find_missing_entry_values(doc: &Doc, entry: NodeId) -> Vec<NodeId>
 /// Returns the names among servers and profiles that are sections of the file, one level too deep.
 fn misplaced_sections(doc: &Doc) -> Vec<(SecuritySection, NodeId)> {
     let of = |list: &str| doc.get(Doc::ROOT, list).map_or(&[][..], |list| doc.entries(list));
-    let servers = of("servers").iter().filter(|(_, node)| !restricting_keys::has_transport_key(doc, *node));
+    let servers =
+        of("servers").iter().filter(|(_, node)| !restricting_keys::has_transport_key(doc, *node));
     let profiles = of("profiles").iter().filter(|(key, node)| {
         let names = if key.name == "gateway" { GatewayKeys::NAMES } else { HostKeys::NAMES };
         let is_own = |name: &str| names.contains(&name) && !PolicyKeys::NAMES.contains(&name);
@@ -236,7 +241,9 @@ impl<'a> SectionNodes<'a> {
         if let Some(permissions) = self.permissions.filter(|map| self.doc.is_within(node, *map)) {
             return self.sections_of_permission(permissions, node);
         }
-        self.host.and_then(|host| self.key_above(host, node)).map_or(&[], SecuritySection::for_host_key)
+        self.host
+            .and_then(|host| self.key_above(host, node))
+            .map_or(&[], SecuritySection::for_host_key)
     }
 
     fn sections_of_unknown_key(&self, unknown: &UnknownKey) -> &'static [SecuritySection] {
@@ -257,12 +264,18 @@ impl<'a> SectionNodes<'a> {
             };
         }
         if Some(unknown.map) == self.permissions {
-            return near().and_then(SecuritySection::for_permission).map_or(&SecuritySection::PERMISSIONS, single_section);
+            return near()
+                .and_then(SecuritySection::for_permission)
+                .map_or(&SecuritySection::PERMISSIONS, single_section);
         }
         self.sections_of_value(unknown.map)
     }
 
-    fn sections_of_permission(&self, permissions: NodeId, node: NodeId) -> &'static [SecuritySection] {
+    fn sections_of_permission(
+        &self,
+        permissions: NodeId,
+        node: NodeId,
+    ) -> &'static [SecuritySection] {
         let named = self.key_above(permissions, node).and_then(SecuritySection::for_permission);
         named.map_or(&SecuritySection::PERMISSIONS, single_section)
     }

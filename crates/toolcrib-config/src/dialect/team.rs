@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::compile_context::CompileContext;
-use crate::doc::{At, Doc, NodeKind, NodeId, describe_node};
+use crate::doc::{At, Doc, NodeId, NodeKind, describe_node};
 use crate::model::host::{GrantsKeys, HostKeys, MemberKeys};
 use crate::text;
 
@@ -16,9 +16,9 @@ struct TeamMember {
 /// Reads the grants of a team file. Other keys of the file belong to Dominds. The error is the node of a
 /// mistake that makes the list of members invalid.
 pub(crate) fn read(cx: &mut CompileContext<'_>) -> Result<Option<At<HostKeys>>, NodeId> {
-    if let Some((map, place, meant)) = find_misplaced_members(cx.doc) {
-        cx.report_restricting_key(map, place, "the list of members", Some(meant));
-        return Err(cx.doc.entries(map).get(place).map_or(map, |(_, value)| *value));
+    if let Some((map, index, meant)) = find_misplaced_members(cx.doc) {
+        cx.report_restricting_key(map, index, "the list of members", Some(meant));
+        return Err(cx.doc.entries(map).get(index).map_or(map, |(_, value)| *value));
     }
     let Some(members) = cx.doc.get(Doc::ROOT, MEMBERS) else { return Ok(None) };
     if !matches!(cx.doc.kind(members), NodeKind::Map(_)) {
@@ -47,13 +47,13 @@ fn find_misplaced_members(doc: &Doc) -> Option<(NodeId, usize, &'static str)> {
         _ => doc.get(value, "toolsets").map(|_| "members.NAME"),
     };
     let root = doc.entries(Doc::ROOT);
-    let at_root = root.iter().enumerate().find_map(|(place, (key, value))| {
-        meant(&key.name, *value).map(|meant| (Doc::ROOT, place, meant))
+    let at_root = root.iter().enumerate().find_map(|(index, (key, value))| {
+        meant(&key.name, *value).map(|meant| (Doc::ROOT, index, meant))
     });
     at_root.or_else(|| {
         root.iter().filter(|(key, _)| key.name != MEMBERS).find_map(|(_, map)| {
-            let place = doc.entries(*map).iter().position(|(key, _)| key.name == MEMBERS)?;
-            Some((*map, place, MEMBERS))
+            let index = doc.entries(*map).iter().position(|(key, _)| key.name == MEMBERS)?;
+            Some((*map, index, MEMBERS))
         })
     })
 }
@@ -63,8 +63,8 @@ const MEMBERS: &str = "members";
 const DEFAULTS: &str = "member_defaults";
 
 fn read_member(cx: &mut CompileContext<'_>, node: NodeId) -> MemberKeys {
-    let reading = crate::doc::deserialize::<TeamMember>(cx.doc, node);
-    cx.report_value_errors(reading.errors);
-    let toolsets = reading.value.and_then(|member| member.toolsets);
+    let deserialized = crate::doc::deserialize::<TeamMember>(cx.doc, node);
+    cx.report_value_errors(deserialized.errors);
+    let toolsets = deserialized.value.and_then(|member| member.toolsets);
     MemberKeys { toolsets, capabilities: None }
 }

@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use super::client_servers::{self, ExtraClientKeys};
 use super::editor_variables::EditorVariables;
 use super::expand::{self, Expander, Headers, TransportTexts, Variables};
-use super::{ServerDraft, DialectFile};
+use super::{DialectFile, ServerDraft};
 use crate::compile_context::CompileContext;
 use crate::doc::{At, Doc, Either};
 use crate::model::host::InputSpec;
@@ -66,8 +66,10 @@ struct OAuthClient {
     id: Option<At<String>>,
 }
 
-const CLIENT_KEYS: ExtraClientKeys =
-    ExtraClientKeys { ignored: &["dev", "gallery", "version"], unsupported: &["sandbox", "sandboxEnabled"] };
+const CLIENT_KEYS: ExtraClientKeys = ExtraClientKeys {
+    ignored: &["dev", "gallery", "version"],
+    unsupported: &["sandbox", "sandboxEnabled"],
+};
 
 const TYPES: &[(&str, TransportKind)] = &[
     ("stdio", TransportKind::Stdio),
@@ -96,16 +98,16 @@ const EDITOR_ONLY_VARIABLES: &[&str] = &[
 
 pub(crate) fn read(cx: &mut CompileContext<'_>) -> DialectFile {
     let root = cx.read_entry::<VsCodeFile>(Doc::ROOT).value;
-    let mut loaded = DialectFile::new();
+    let mut file = DialectFile::new();
     for at in root.inputs.and_then(|at| at.value).unwrap_or_default() {
-        loaded.inputs.extend(read_input(cx, at));
+        file.inputs.extend(read_input(cx, at));
     }
     let list = root.servers.map(|at| at.node);
-    let inputs = &loaded.inputs;
-    loaded.servers = client_servers::read_servers(cx, list, &CLIENT_KEYS, |cx, draft, entry| {
+    let inputs = &file.inputs;
+    file.servers = client_servers::read_servers(cx, list, &CLIENT_KEYS, |cx, draft, entry| {
         lower_server(cx, draft, entry, inputs);
     });
-    loaded
+    file
 }
 
 /// Reads an input. Inputs that run a VS Code command are not supported.
@@ -142,10 +144,17 @@ fn option_value(option: Either<String, PickOption>) -> String {
     }
 }
 
-fn lower_server(cx: &mut CompileContext<'_>, draft: &mut ServerDraft, server: VsCodeServer, inputs: &IndexMap<String, InputSpec>) {
+fn lower_server(
+    cx: &mut CompileContext<'_>,
+    draft: &mut ServerDraft,
+    server: VsCodeServer,
+    inputs: &IndexMap<String, InputSpec>,
+) {
     // An unset variable is empty, as in a shell.
     let editor = EditorVariables::new(cx, Some(""));
-    let expand = |text: &str| expand::expand_template(text, &|inside| resolve_variable(&editor, inputs, inside));
+    let expand = |text: &str| {
+        expand::expand_template(text, &|inside| resolve_variable(&editor, inputs, inside))
+    };
     let kind = client_servers::transport_kind(cx, draft, server.r#type, TYPES);
     let mut expander = Expander::new(cx, draft, &expand);
     expander.set_transport(TransportTexts {
@@ -174,7 +183,9 @@ fn resolve_variable(
     let (name, argument) = inside.split_once(':').unwrap_or((inside, ""));
     match name {
         "cwd" => Ok(editor.resolve("workspaceFolder")),
-        "input" if inputs.contains_key(argument) => Ok(Some(TemplatePart::Input(argument.to_string()))),
+        "input" if inputs.contains_key(argument) => {
+            Ok(Some(TemplatePart::Input(argument.to_string())))
+        }
         "input" => Err(format!("there is no input named `{}`", text::clip(argument))),
         "workspaceFolder" | "workspaceFolderBasename" if argument == editor.basename() => {
             Ok(editor.resolve(name))

@@ -3,7 +3,7 @@
 use crate::model::auth::Auth;
 use crate::model::host::InputSpec;
 use crate::model::transport::{Transport, TransportKind};
-use crate::testing::{problem_codes, compile_text_at};
+use crate::testing::{compile_text_at, problem_codes};
 use crate::{Config, MemoryLookup, Value};
 
 fn lookup() -> MemoryLookup {
@@ -56,8 +56,11 @@ fn vscode_workspace_file_compiles() {
     assert_eq!(remote.headers["X"], Value::parse_native("${A:-}").unwrap());
     assert!(matches!(docs.policy.auth, Auth::OAuth(_)));
     assert_eq!(old.transport.kind(), TransportKind::Sse);
-    let key =
-        InputSpec { description: "Perplexity API Key".into(), password: true, ..InputSpec::default() };
+    let key = InputSpec {
+        description: "Perplexity API Key".into(),
+        password: true,
+        ..InputSpec::default()
+    };
     let region = InputSpec {
         description: "Region".into(),
         default: Some("eu".into()),

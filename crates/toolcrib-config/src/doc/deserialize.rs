@@ -11,7 +11,7 @@ use serde::de::{
 };
 
 use super::at::{AT, ValueError};
-use super::{Doc, NodeKind, NodeId};
+use super::{Doc, NodeId, NodeKind};
 use crate::text;
 
 /// Result of a deserialization: the value, the errors and the unknown keys.
@@ -34,7 +34,10 @@ pub(crate) struct UnknownKey {
 }
 
 /// Deserializes a node.
-pub(crate) fn deserialize<'de, T: Deserialize<'de>>(doc: &'de Doc, node: NodeId) -> Deserialized<T> {
+pub(crate) fn deserialize<'de, T: Deserialize<'de>>(
+    doc: &'de Doc,
+    node: NodeId,
+) -> Deserialized<T> {
     let diagnostics = RefCell::new(Diagnostics::default());
     let value = T::deserialize(DocDeserializer { doc, node, diagnostics: &diagnostics });
     let mut diagnostics = diagnostics.into_inner();
@@ -97,7 +100,11 @@ impl<'de> DocDeserializer<'de, '_> {
         ValueError::invalid_type(serde::de::Unexpected::Unit, expected).with_found_type(self)
     }
 
-    fn visit_number<V: Visitor<'de>>(self, number: &str, visitor: V) -> Result<V::Value, ValueError> {
+    fn visit_number<V: Visitor<'de>>(
+        self,
+        number: &str,
+        visitor: V,
+    ) -> Result<V::Value, ValueError> {
         let number = super::to_decimal(number);
         if let Ok(n) = number.parse::<u64>() {
             visitor.visit_u64(n)
@@ -121,7 +128,9 @@ impl<'de> Deserializer<'de> for DocDeserializer<'de, '_> {
             NodeKind::Bool(b) => visitor.visit_bool(*b),
             NodeKind::Number(n) => self.visit_number(n, visitor),
             NodeKind::Text(t) => visitor.visit_borrowed_str(t),
-            NodeKind::Seq(items) => visitor.visit_seq(SeqReader { reader: self, items: items.iter() }),
+            NodeKind::Seq(items) => {
+                visitor.visit_seq(SeqReader { reader: self, items: items.iter() })
+            }
             NodeKind::Map(entries) => visitor.visit_map(MapReader::new(self, entries, None)),
         };
         result.map_err(|error| error.with_found_type(&self))
@@ -162,7 +171,9 @@ impl<'de> Deserializer<'de> for DocDeserializer<'de, '_> {
             return visitor.visit_map(AtReader { reader: self, step: 0 });
         }
         match self.doc.kind(self.node) {
-            NodeKind::Map(entries) => visitor.visit_map(MapReader::new(self, entries, Some(fields))),
+            NodeKind::Map(entries) => {
+                visitor.visit_map(MapReader::new(self, entries, Some(fields)))
+            }
             // An empty key, such as `servers:` without a value, counts as an empty map.
             NodeKind::Null => visitor.visit_map(MapReader::new(self, &[], None)),
             _ => Err(self.type_error(&"a map")),
@@ -185,9 +196,8 @@ impl<'de> Deserializer<'de> for DocDeserializer<'de, '_> {
         match self.doc.kind(self.node) {
             NodeKind::Text(word) => visitor.visit_enum(word.as_str().into_deserializer()),
             NodeKind::Map(entries) => match entries.as_slice() {
-                [(key, value)] => {
-                    visitor.visit_enum(VariantReader { name: &key.name, reader: self.for_node(*value) })
-                }
+                [(key, value)] => visitor
+                    .visit_enum(VariantReader { name: &key.name, reader: self.for_node(*value) }),
                 _ => Err(self.type_error(&"one word, or a map with one key")),
             },
             _ => Err(self.type_error(&"one word, or a map with one key")),
@@ -216,7 +226,9 @@ impl<'de> SeqAccess<'de> for SeqReader<'de, '_> {
         let Some(node) = self.items.next() else {
             return Ok(None);
         };
-        seed.deserialize(self.reader.for_node(*node)).map(Some).map_err(|error| error.with_node(*node))
+        seed.deserialize(self.reader.for_node(*node))
+            .map(Some)
+            .map_err(|error| error.with_node(*node))
     }
 }
 
@@ -260,8 +272,12 @@ impl<'de> MapAccess<'de> for MapReader<'de, '_> {
         Ok(None)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ValueError> {
-        let node = self.value.take().ok_or_else(|| ValueError::custom("a value without its key"))?;
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, ValueError> {
+        let node =
+            self.value.take().ok_or_else(|| ValueError::custom("a value without its key"))?;
         seed.deserialize(self.reader.for_node(node)).map_err(|error| error.with_node(node))
     }
 }
@@ -285,14 +301,19 @@ impl<'de> MapAccess<'de> for AtReader<'de, '_> {
         seed.deserialize(StrDeserializer::new(name)).map(Some)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, ValueError> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, ValueError> {
         self.step += 1;
         let DocDeserializer { node, diagnostics, .. } = self.reader;
         if self.step == 1 {
             return seed.deserialize(node.0.into_deserializer());
         }
         let value = seed.deserialize(self.reader);
-        value.inspect_err(|error| diagnostics.borrow_mut().errors.push(error.clone().with_node(node)))
+        value.inspect_err(|error| {
+            diagnostics.borrow_mut().errors.push(error.clone().with_node(node))
+        })
     }
 }
 
@@ -305,7 +326,10 @@ impl<'de> EnumAccess<'de> for VariantReader<'de, '_> {
     type Error = ValueError;
     type Variant = Self;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), ValueError> {
+    fn variant_seed<V: DeserializeSeed<'de>>(
+        self,
+        seed: V,
+    ) -> Result<(V::Value, Self), ValueError> {
         Ok((seed.deserialize(StrDeserializer::<ValueError>::new(self.name))?, self))
     }
 }
@@ -317,11 +341,18 @@ impl<'de> VariantAccess<'de> for VariantReader<'de, '_> {
         Err(ValueError::custom(format!("`{}` takes no value", text::clip(self.name))))
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, ValueError> {
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(
+        self,
+        seed: T,
+    ) -> Result<T::Value, ValueError> {
         seed.deserialize(self.reader)
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value, ValueError> {
+    fn tuple_variant<V: Visitor<'de>>(
+        self,
+        _len: usize,
+        visitor: V,
+    ) -> Result<V::Value, ValueError> {
         self.reader.deserialize_any(visitor)
     }
 

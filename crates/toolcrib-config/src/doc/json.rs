@@ -5,10 +5,17 @@ use jsonc_parser::common::Ranged;
 use jsonc_parser::errors::{ParseError, ParseErrorKind};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 
-use super::{Defect, MapBuilder, Key, NodeKind, MAX_DEPTH, NodeId, TreeBuilder, duplicate_key, push_defect, too_deep};
+use super::{
+    Defect, Key, MAX_DEPTH, MapBuilder, NodeId, NodeKind, TreeBuilder, duplicate_key, push_defect,
+    too_deep,
+};
 use crate::text;
 
-pub(crate) fn build(text: &str, tree: &mut TreeBuilder, defects: &mut Vec<Defect>) -> Result<(), Box<Defect>> {
+pub(crate) fn build(
+    text: &str,
+    tree: &mut TreeBuilder,
+    defects: &mut Vec<Defect>,
+) -> Result<(), Box<Defect>> {
     let options = ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,
@@ -21,8 +28,8 @@ pub(crate) fn build(text: &str, tree: &mut TreeBuilder, defects: &mut Vec<Defect
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
     };
-    let parsed =
-        parse_to_ast(text, &CollectOptions::default(), &options).map_err(|error| syntax_error(&error))?;
+    let parsed = parse_to_ast(text, &CollectOptions::default(), &options)
+        .map_err(|error| syntax_error(&error))?;
     let mut builder = Builder { tree, defects, path: Vec::new() };
     match parsed.value {
         Some(value) => builder.build_node(&value).map(drop),

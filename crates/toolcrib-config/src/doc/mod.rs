@@ -1,17 +1,19 @@
 //! A configuration file as a tree of nodes with locations, independent of the file's syntax.
 
 mod at;
+mod deserialize;
 mod json;
 mod line_index;
-mod deserialize;
 mod toml;
 mod tree;
 mod yaml;
 
 pub use at::At;
 pub(crate) use at::ValueError;
+pub(crate) use deserialize::{
+    Deserialized, Either, SCALAR, UnknownKey, describe_node, deserialize,
+};
 pub use line_index::LineIndex;
-pub(crate) use deserialize::{Either, Deserialized, SCALAR, UnknownKey, describe_node, deserialize};
 pub(crate) use tree::{MapBuilder, TreeBuilder};
 
 use std::borrow::Cow;
@@ -265,7 +267,9 @@ impl Doc {
         match self.kind(id) {
             NodeKind::Null => Value::Null,
             NodeKind::Bool(b) => Value::Bool(*b),
-            NodeKind::Number(n) => parse_number(n).map_or_else(|| Value::String(n.clone()), Value::Number),
+            NodeKind::Number(n) => {
+                parse_number(n).map_or_else(|| Value::String(n.clone()), Value::Number)
+            }
             NodeKind::Text(t) => Value::String(t.clone()),
             NodeKind::Seq(items) => Value::Array(items.iter().map(|v| self.json(*v)).collect()),
             NodeKind::Map(entries) => Value::Object(
@@ -294,7 +298,10 @@ fn parse_number(text: &str) -> Option<serde_json::Number> {
 }
 
 /// Adds a defect, or fails if the file has too many.
-pub(crate) fn push_defect(defects: &mut Vec<Defect>, mut defect: Defect) -> Result<(), Box<Defect>> {
+pub(crate) fn push_defect(
+    defects: &mut Vec<Defect>,
+    mut defect: Defect,
+) -> Result<(), Box<Defect>> {
     if defects.len() < MAX_DEFECTS {
         // The first steps identify the server. The full path, a thousand times, would take too much memory.
         defect.path.truncate(8);

@@ -3,7 +3,7 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Defect, Key, NodeKind, MAX_DEPTH, NodeId, TreeBuilder, too_deep};
+use super::{Defect, Key, MAX_DEPTH, NodeId, NodeKind, TreeBuilder, too_deep};
 use crate::text;
 
 pub(crate) fn build(text: &str, tree: &mut TreeBuilder) -> Result<(), Box<Defect>> {
@@ -41,7 +41,11 @@ fn build_entries(
     Ok(entries)
 }
 
-fn build_node(tree: &mut TreeBuilder, value: &Spanned<DeValue<'_>>, depth: usize) -> Result<NodeId, Box<Defect>> {
+fn build_node(
+    tree: &mut TreeBuilder,
+    value: &Spanned<DeValue<'_>>,
+    depth: usize,
+) -> Result<NodeId, Box<Defect>> {
     let offset = value.span().start;
     if depth >= MAX_DEPTH {
         return Err(too_deep(offset));

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Defect, Key, NodeKind, MAX_NODES, MAX_TEXT, Node, NodeId, too_many_values};
+use super::{Defect, Key, MAX_NODES, MAX_TEXT, Node, NodeId, NodeKind, too_many_values};
 
 /// A map under construction. The last of two equal keys wins.
 #[derive(Default)]
@@ -46,7 +46,11 @@ pub(crate) struct TreeBuilder {
 }
 
 impl TreeBuilder {
-    pub(crate) fn add_node(&mut self, offset: usize, kind: NodeKind) -> Result<NodeId, Box<Defect>> {
+    pub(crate) fn add_node(
+        &mut self,
+        offset: usize,
+        kind: NodeKind,
+    ) -> Result<NodeId, Box<Defect>> {
         if self.nodes.len() >= MAX_NODES {
             let text = format!("the file expands to more than {MAX_NODES} values");
             return Err(too_many_values(offset, text));
@@ -73,7 +77,9 @@ impl TreeBuilder {
     pub(crate) fn fill_node(&mut self, id: NodeId, kind: NodeKind) {
         let below = match &kind {
             NodeKind::Seq(items) => self.set_parent(id, items.iter().map(|v| (*v, None))),
-            NodeKind::Map(entries) => self.set_parent(id, entries.iter().map(|(k, v)| (*v, Some(k.offset)))),
+            NodeKind::Map(entries) => {
+                self.set_parent(id, entries.iter().map(|(k, v)| (*v, Some(k.offset))))
+            }
             _ => 0,
         };
         if let Some(node) = self.nodes.get_mut(id.0 as usize) {
@@ -115,7 +121,11 @@ impl TreeBuilder {
     }
 
     /// Copies a subtree, so that an alias has its own nodes. The original's height bounds the recursion.
-    pub(crate) fn copy_subtree(&mut self, id: NodeId, offset: usize) -> Result<NodeId, Box<Defect>> {
+    pub(crate) fn copy_subtree(
+        &mut self,
+        id: NodeId,
+        offset: usize,
+    ) -> Result<NodeId, Box<Defect>> {
         let original = self.kind(id).cloned().unwrap_or(NodeKind::Null);
         let (scalar, collection) = match original {
             NodeKind::Seq(_) | NodeKind::Map(_) => (NodeKind::Null, Some(original)),

@@ -5,11 +5,16 @@ use std::collections::HashMap;
 use granit_parser::{Event, Parser, ScalarStyle, ScanError};
 
 use super::{
-    Defect, MapBuilder, Key, NodeKind, MAX_DEPTH, NodeId, TreeBuilder, to_decimal, duplicate_key, push_defect, too_deep,
+    Defect, Key, MAX_DEPTH, MapBuilder, NodeId, NodeKind, TreeBuilder, duplicate_key, push_defect,
+    to_decimal, too_deep,
 };
 use crate::{Severity, text};
 
-pub(crate) fn build(text: &str, tree: &mut TreeBuilder, defects: &mut Vec<Defect>) -> Result<(), Box<Defect>> {
+pub(crate) fn build(
+    text: &str,
+    tree: &mut TreeBuilder,
+    defects: &mut Vec<Defect>,
+) -> Result<(), Box<Defect>> {
     let mut builder =
         Builder { tree, defects, open: Vec::new(), anchors: HashMap::new(), documents: 0 };
     let options = granit_parser::options! { flow_nesting_limit: MAX_DEPTH + 1, block_nesting_limit: MAX_DEPTH + 1 };
@@ -67,7 +72,8 @@ impl Builder<'_> {
             Event::Scalar(value, style, anchor, tag) => {
                 let tagged_text = tag.as_ref().is_some_and(|t| t.suffix() == "str");
                 let plain = matches!(style, ScalarStyle::Plain) && !tagged_text;
-                let kind = if plain { resolve_scalar(&value) } else { NodeKind::Text(value.into_owned()) };
+                let kind =
+                    if plain { resolve_scalar(&value) } else { NodeKind::Text(value.into_owned()) };
                 if anchor == 0 && self.waits_for_key() {
                     return self.set_key(kind, offset, plain);
                 }
@@ -79,8 +85,11 @@ impl Builder<'_> {
                 self.open_collection(offset, anchor, Content::Seq(Vec::new()))?
             }
             Event::MappingStart(_, anchor, _) => {
-                let content =
-                    Content::Map { own: MapBuilder::default(), merges: Vec::new(), slot: Slot::Key };
+                let content = Content::Map {
+                    own: MapBuilder::default(),
+                    merges: Vec::new(),
+                    slot: Slot::Key,
+                };
                 self.open_collection(offset, anchor, content)?;
             }
             Event::SequenceEnd | Event::MappingEnd => self.close_collection(offset)?,
@@ -110,7 +119,12 @@ impl Builder<'_> {
         }
     }
 
-    fn open_collection(&mut self, offset: usize, anchor: usize, content: Content) -> Result<(), Box<Defect>> {
+    fn open_collection(
+        &mut self,
+        offset: usize,
+        anchor: usize,
+        content: Content,
+    ) -> Result<(), Box<Defect>> {
         self.check_depth(1, offset)?;
         let id = self.tree.add_node(offset, NodeKind::Null)?;
         self.open.push(OpenCollection { id, anchor, content });
@@ -162,7 +176,8 @@ impl Builder<'_> {
             defect.path = self.path();
             push_defect(self.defects, defect)?;
         }
-        let Some(OpenCollection { content: Content::Map { own, slot, .. }, .. }) = self.open.last_mut()
+        let Some(OpenCollection { content: Content::Map { own, slot, .. }, .. }) =
+            self.open.last_mut()
         else {
             return Ok(());
         };
@@ -226,7 +241,11 @@ fn merge_error(offset: usize) -> Box<Defect> {
     Box::new(Defect::new("yaml.merge", offset, text, fix))
 }
 
-fn key_slot(kind: NodeKind, offset: usize, plain: bool) -> Result<(Slot, Option<Defect>), Box<Defect>> {
+fn key_slot(
+    kind: NodeKind,
+    offset: usize,
+    plain: bool,
+) -> Result<(Slot, Option<Defect>), Box<Defect>> {
     let (name, kind_name) = match kind {
         NodeKind::Text(name) if plain && name == "<<" => return Ok((Slot::Merge, None)),
         NodeKind::Text(name) => return Ok((Slot::Value(Key::new(name, offset)?), None)),

@@ -9,8 +9,8 @@ use std::fmt;
 use serde_json::{Map, Value as Json};
 
 use crate::doc::{self, Doc, Syntax};
-use crate::source_location::SourceLocation;
 use crate::problem::Severity;
+use crate::source_location::SourceLocation;
 
 /// The reason why a file cannot be edited.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,9 +27,7 @@ impl fmt::Display for EditError {
             EditError::Unreadable { location, text } => {
                 write!(f, "line {}, column {}: {text}", location.line, location.column)
             }
-            EditError::Unsafe => {
-                f.write_str("its format cannot be edited safely")
-            }
+            EditError::Unsafe => f.write_str("its format cannot be edited safely"),
         }
     }
 }

@@ -46,7 +46,9 @@ fn to_toml_value(value: &Json) -> Option<Value> {
             None => Value::from(number.as_f64()?),
         },
         Json::String(text) => Value::from(text.as_str()),
-        Json::Array(items) => Value::Array(items.iter().map(to_toml_value).collect::<Option<Array>>()?),
+        Json::Array(items) => {
+            Value::Array(items.iter().map(to_toml_value).collect::<Option<Array>>()?)
+        }
         Json::Object(map) => Value::InlineTable(to_inline_table(map)?),
     })
 }

@@ -45,8 +45,9 @@ impl Section {
         let content: Vec<(usize, usize)> = content.take_while(|(_, indent)| *indent > 0).collect();
         let indent = content.first().map_or(INDENT, |(_, indent)| *indent);
         let end = content.last().map_or(head, |(at, _)| *at) + 1;
-        let is_entry =
-            |(at, _): &(usize, usize)| lines.get(*at).is_some_and(|it| is_key_line(it, indent, name));
+        let is_entry = |(at, _): &(usize, usize)| {
+            lines.get(*at).is_some_and(|it| is_key_line(it, indent, name))
+        };
         let entry = content.iter().position(is_entry).map(|first| {
             let rest = content.iter().skip(first + 1);
             let last = rest.take_while(|(_, deep)| *deep > indent).last();

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::setting::{Layer, Setting, SecretVisibility, words};
+use super::setting::{Layer, SecretVisibility, Setting, words};
 use crate::value::Value;
 
 /// Credentials for a server.

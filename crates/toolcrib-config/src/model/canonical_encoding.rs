@@ -180,7 +180,11 @@ impl<'a> Serializer for &'a mut CanonicalBytes {
         Ok(self.begin_sequence(b'['))
     }
 
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<SequenceEncoder<'a>, EncodeError> {
+    fn serialize_tuple_struct(
+        self,
+        _: &'static str,
+        _: usize,
+    ) -> Result<SequenceEncoder<'a>, EncodeError> {
         Ok(self.begin_sequence(b'['))
     }
 
@@ -199,7 +203,11 @@ impl<'a> Serializer for &'a mut CanonicalBytes {
         Ok(MapEncoder { bytes: self, entries: Vec::new() })
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<SequenceEncoder<'a>, EncodeError> {
+    fn serialize_struct(
+        self,
+        _: &'static str,
+        _: usize,
+    ) -> Result<SequenceEncoder<'a>, EncodeError> {
         Ok(self.begin_sequence(b'{'))
     }
 
@@ -319,7 +327,8 @@ mod tests {
             json!({"a": []}),
             json!({"a": ""}),
         ];
-        let bytes: std::collections::BTreeSet<_> = different.iter().map(CanonicalBytes::encode).collect();
+        let bytes: std::collections::BTreeSet<_> =
+            different.iter().map(CanonicalBytes::encode).collect();
         assert_eq!(bytes.len(), different.len());
     }
 }

@@ -26,7 +26,8 @@ pub fn verdict<'a>(
     mode: FilterMode,
     name: &str,
 ) -> FilterVerdict<'a> {
-    let allowed = allow.is_some_and(|allow| allow.iter().any(|pattern| matches_pattern(pattern, name)));
+    let allowed =
+        allow.is_some_and(|allow| allow.iter().any(|pattern| matches_pattern(pattern, name)));
     let denied = deny.iter().find(|pattern| matches_pattern(pattern, name));
     match (denied, mode) {
         (Some(pattern), FilterMode::DenyWins) => FilterVerdict::Denied(pattern),

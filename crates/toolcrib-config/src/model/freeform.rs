@@ -3,8 +3,8 @@
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use super::setting::{Layer, Setting, SecretVisibility};
-use crate::value::{SecretString, Reference, Value};
+use super::setting::{Layer, SecretVisibility, Setting};
+use crate::value::{Reference, SecretString, Value};
 
 /// A free-form map. Its texts are expanded by the rules of their file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -34,7 +34,11 @@ impl FreeformSettings {
         map: &serde_json::Map<String, serde_json::Value>,
         text: &dyn Fn(&str) -> Value,
     ) -> Self {
-        Self(map.iter().map(|(key, value)| (key.clone(), FreeformValue::from_json(value, text))).collect())
+        Self(
+            map.iter()
+                .map(|(key, value)| (key.clone(), FreeformValue::from_json(value, text)))
+                .collect(),
+        )
     }
 
     /// Returns every text.
@@ -100,9 +104,9 @@ impl FreeformValue {
             Self::Null => Json::Null,
             Self::Bool(b) => Json::Bool(*b),
             Self::Number(n) => Json::Number(n.clone()),
-            Self::Text(value) => {
-                Json::String(value.resolve(find).map(|text: SecretString| text.reveal().to_string())?)
-            }
+            Self::Text(value) => Json::String(
+                value.resolve(find).map(|text: SecretString| text.reveal().to_string())?,
+            ),
             Self::List(items) => {
                 Json::Array(items.iter().map(|item| item.resolve(find)).collect::<Result<_, _>>()?)
             }

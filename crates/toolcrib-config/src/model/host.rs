@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::setting::{Layer, SettingMap, Setting, SecretVisibility, group, leaf, words};
+use super::setting::{Layer, SecretVisibility, Setting, SettingMap, group, leaf, words};
 use super::units::{Period, Size};
 use crate::secret_detection::{mask_args, mask_text};
 use crate::value::{MASK, Value};
@@ -265,7 +265,8 @@ impl InputSpec {
 
 impl std::fmt::Debug for InputSpec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { description, password, default, options } = self.masked(SecretVisibility::Masked);
+        let Self { description, password, default, options } =
+            self.masked(SecretVisibility::Masked);
         f.debug_struct("Input")
             .field("description", &description)
             .field("password", &password)

@@ -1,8 +1,8 @@
 //! The model that every dialect compiles to.
 
 pub mod auth;
-pub mod choice;
 mod canonical_encoding;
+pub mod choice;
 pub mod filter;
 pub mod freeform;
 pub mod host;
@@ -20,14 +20,14 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-pub use server::{ConfigHash, ValueOrigin, OriginMap, ServerSpec, ServerTrust};
+pub use server::{ConfigHash, OriginMap, ServerSpec, ServerTrust, ValueOrigin};
 pub(crate) use server::{ProfileOrigins, ancestors, to_json};
 
 use crate::dialect::Dialect;
 use crate::doc::{Doc, LineIndex};
 use crate::problem::Problem;
 use host::{GatewaySettings, HostSettings, InputSpec};
-use security::{GatewayProtection, SecuritySection, Security};
+use security::{GatewayProtection, Security, SecuritySection};
 
 /// The compiled configuration and its problems.
 #[derive(Clone, Debug, Default)]
@@ -235,7 +235,13 @@ impl Config {
     /// Resets the global settings to their defaults.
     pub fn reset_global_settings(&mut self) {
         let Config { host, gateway, security: state, inputs, origins, .. } = Config::default();
-        self.set_global_settings(GlobalSettings { host, gateway, security: state, inputs, origins });
+        self.set_global_settings(GlobalSettings {
+            host,
+            gateway,
+            security: state,
+            inputs,
+            origins,
+        });
         self.problems.retain(|problem| problem.code != security::CLOSED);
         self.user_settings = None;
     }
@@ -248,8 +254,9 @@ impl Config {
     /// Returns the file that makes the start fail: the file is invalid, its format fails as a whole, and no other file
     /// is usable (C19 of the dialects).
     pub fn failed_load(&self) -> Option<&ConfigSource> {
-        let is_fatal =
-            |source: &ConfigSource| source.outcome == SourceOutcome::Failed && source.dialect.fails_whole_file();
+        let is_fatal = |source: &ConfigSource| {
+            source.outcome == SourceOutcome::Failed && source.dialect.fails_whole_file()
+        };
         self.sources.first().filter(|_| self.sources.iter().all(is_fatal))
     }
 

@@ -97,7 +97,12 @@ impl Naming {
         if self.validity == Validity::Reject && !is_legal(tool) {
             return Err(InvalidName::Original(tool.to_string()));
         }
-        let id = self.transforms.apply(fill_template(&self.separated_template(), server, "{tool}", tool));
+        let id = self.transforms.apply(fill_template(
+            &self.separated_template(),
+            server,
+            "{tool}",
+            tool,
+        ));
         match self.validity {
             Validity::Reject if !is_legal(&id) => Err(InvalidName::Transformed(id)),
             Validity::Reject | Validity::Off => Ok(ToolNames { model: id.clone(), id }),
@@ -105,7 +110,9 @@ impl Naming {
                 let id = replace_illegal(&id, '-', false);
                 Ok(ToolNames { model: shorten_name(id.clone()), id })
             }
-            Validity::Alias => Ok(ToolNames { model: shorten_name(replace_illegal(&id, '_', true)), id }),
+            Validity::Alias => {
+                Ok(ToolNames { model: shorten_name(replace_illegal(&id, '_', true)), id })
+            }
         }
     }
 

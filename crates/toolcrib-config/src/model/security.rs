@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::host::{GatewaySettings, HostSettings, Pins};
-use crate::source_location::SourceLocation;
 use crate::problem::Problem;
+use crate::source_location::SourceLocation;
 use crate::text;
 
 /// The callers that may use the gateway and the API over TCP.
@@ -127,7 +127,9 @@ impl Security {
         location: SourceLocation,
     ) {
         for section in sections {
-            self.invalid.entry(section).or_insert_with(|| FaultLocation { source: source.clone(), location });
+            self.invalid
+                .entry(section)
+                .or_insert_with(|| FaultLocation { source: source.clone(), location });
         }
     }
 }
@@ -157,11 +159,12 @@ fn section_problems(
     for (section, fault) in invalid {
         faults.entry((&fault.source, fault.location)).or_default().push(*section);
     }
-    let problem = |((source, location), sections): ((&str, SourceLocation), Vec<SecuritySection>)| {
-        let fix = "correct the file; its other problems have the locations";
-        let path: Vec<&str> = sections.iter().map(|section| section.key()).collect();
-        Problem::error(code, text(&sections)).at(source, location, &path.join(",")).fix(fix)
-    };
+    let problem =
+        |((source, location), sections): ((&str, SourceLocation), Vec<SecuritySection>)| {
+            let fix = "correct the file; its other problems have the locations";
+            let path: Vec<&str> = sections.iter().map(|section| section.key()).collect();
+            Problem::error(code, text(&sections)).at(source, location, &path.join(",")).fix(fix)
+        };
     faults.into_iter().map(problem).collect()
 }
 

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::auth::Auth;
 use super::canonical_encoding::CanonicalBytes;
 use super::policy::Policy;
-use super::setting::{Setting, SecretVisibility};
+use super::setting::{SecretVisibility, Setting};
 use super::transport::Transport;
 use crate::dialect::Dialect;
 use crate::doc::{Doc, NodeId};
@@ -120,7 +120,9 @@ impl ServerSpec {
     fn visible_extras(&self, show: SecretVisibility) -> Map<String, Json> {
         match show {
             SecretVisibility::Revealed => self.extras.clone(),
-            SecretVisibility::Masked => self.extras.keys().map(|key| (key.clone(), MASK.into())).collect(),
+            SecretVisibility::Masked => {
+                self.extras.keys().map(|key| (key.clone(), MASK.into())).collect()
+            }
         }
     }
 

@@ -134,7 +134,9 @@ impl<T: Setting + Default> Setting for SettingMap<T> {
         let keys: IndexMap<_, _> = self
             .0
             .iter()
-            .filter_map(|(name, value)| Some((name.clone(), At::without_location(value.keys(show)?))))
+            .filter_map(|(name, value)| {
+                Some((name.clone(), At::without_location(value.keys(show)?)))
+            })
             .collect();
         Some(keys).filter(|keys| !keys.is_empty())
     }
@@ -279,5 +281,9 @@ pub(crate) fn no_such_word(word: &str, words: &[&str]) -> String {
     let near = crate::text::nearest_word(word, words)
         .map(|near| format!("; did you mean `{near}`?"))
         .unwrap_or_default();
-    format!("expected one of {}, found {}{near}", crate::text::quoted_list(words), crate::text::quote_word(word))
+    format!(
+        "expected one of {}, found {}{near}",
+        crate::text::quoted_list(words),
+        crate::text::quote_word(word)
+    )
 }

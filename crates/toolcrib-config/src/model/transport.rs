@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::choice::{AllowList, InheritedEnv};
-use super::setting::{Layer, Leaf, SettingMap, Setting, SecretVisibility, group, leaf, words};
+use super::setting::{Layer, Leaf, SecretVisibility, Setting, SettingMap, group, leaf, words};
 use crate::doc::At;
 use crate::secret_detection::mask_args;
-use crate::value::{SecretString, Reference, Value};
+use crate::value::{Reference, SecretString, Value};
 
 /// The transport of a server, with exactly the settings that it needs.
 #[derive(Clone, Debug, PartialEq)]
@@ -244,7 +244,8 @@ impl Transport {
                 values.extend(stdio.args.iter().chain(&stdio.cwd).map(|p| &p.0));
             }
             Self::DockerExec(docker) => {
-                let (ContainerTarget::Existing(name) | ContainerTarget::FromImage(name)) = &docker.target;
+                let (ContainerTarget::Existing(name) | ContainerTarget::FromImage(name)) =
+                    &docker.target;
                 values.extend([&name.0, &docker.command.0]);
                 values.extend(
                     docker.args.iter().chain(&docker.workdir).chain(&docker.endpoint).map(|p| &p.0),
@@ -260,7 +261,8 @@ impl Transport {
 
     /// Returns the equivalent native keys.
     pub(crate) fn keys(&self, show: SecretVisibility) -> TransportKeys {
-        let mut keys = TransportKeys { kind: unlocated(Some(self.kind())), ..TransportKeys::default() };
+        let mut keys =
+            TransportKeys { kind: unlocated(Some(self.kind())), ..TransportKeys::default() };
         match self {
             Self::Stdio(stdio) => {
                 keys.command = unlocated(Some(visible_value(&stdio.command, show)));

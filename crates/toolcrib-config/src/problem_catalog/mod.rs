@@ -98,7 +98,10 @@ mod tests {
 
     #[test]
     fn an_entry_is_found_by_its_code() {
-        assert_eq!(explain_problem("env.missing").map(|entry| entry.severity), Some(Severity::Error));
+        assert_eq!(
+            explain_problem("env.missing").map(|entry| entry.severity),
+            Some(Severity::Error)
+        );
         assert!(explain_problem("env.mising").is_none());
     }
 }

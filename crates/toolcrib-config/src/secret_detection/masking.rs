@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::secret_search::{is_flag, secret_ranges};
 use crate::model::transport::DisplayValue;
-use crate::value::{SecretString, MASK, TemplatePart, TextTemplate, Value};
+use crate::value::{MASK, SecretString, TemplatePart, TextTemplate, Value};
 
 /// Replaces secrets in a text by `***`: URL passwords, `?token=…`, `--api-key …`.
 pub(crate) fn mask_text(text: &str) -> String {
@@ -30,7 +30,9 @@ pub(crate) fn secret_ranges_in_line(before: Option<&str>, line: &str) -> Vec<(us
     let mut name = last.filter(|word| is_flag(word)).unwrap_or_default();
     let mut found = Vec::new();
     for (at, word) in line_words(line) {
-        found.extend(secret_ranges(name, word).iter().map(|range| (at + range.start, at + range.end)));
+        found.extend(
+            secret_ranges(name, word).iter().map(|range| (at + range.start, at + range.end)),
+        );
         name = if is_flag(word) { word } else { "" };
     }
     found
@@ -66,7 +68,9 @@ impl MaskableText for DisplayValue {
 
     fn mask_after(&self, name: &str) -> Self {
         DisplayValue(match &self.0 {
-            Value::Literal(text) => Value::Literal(SecretString::new(mask_named_text(name, text.reveal()))),
+            Value::Literal(text) => {
+                Value::Literal(SecretString::new(mask_named_text(name, text.reveal())))
+            }
             Value::Template(TextTemplate(parts)) => {
                 Value::Template(TextTemplate(mask_parts(name, parts)))
             }
@@ -93,7 +97,9 @@ fn mask_parts(name: &str, parts: &[TemplatePart]) -> Vec<TemplatePart> {
     let (text, spans) = join_parts(parts);
     let secrets = secret_ranges(name, &text);
     let shown = parts.iter().zip(spans).map(|(part, span)| match part {
-        TemplatePart::Text(_) => TemplatePart::Text(SecretString::new(mask_ranges(&text, span, &secrets))),
+        TemplatePart::Text(_) => {
+            TemplatePart::Text(SecretString::new(mask_ranges(&text, span, &secrets)))
+        }
         TemplatePart::Env { name, default } => {
             let is_secret = secrets.iter().any(|it| it.start < span.end && span.start < it.end);
             let mask = |default: &SecretString| match is_secret && !default.reveal().is_empty() {
@@ -115,7 +121,9 @@ fn join_parts(parts: &[TemplatePart]) -> (String, Vec<Range<usize>>) {
         let start = text.len();
         match part {
             TemplatePart::Text(part) => text.push_str(part.reveal()),
-            TemplatePart::Env { name, .. } | TemplatePart::Input(name) => text += &format!("${{{name}}}"),
+            TemplatePart::Env { name, .. } | TemplatePart::Input(name) => {
+                text += &format!("${{{name}}}")
+            }
         }
         spans.push(start..text.len());
     }
@@ -213,8 +221,10 @@ mod tests {
     #[test]
     fn secret_ranges_are_found_in_config_lines() {
         let shown = |before: Option<&str>, line: &str| {
-            let mut places: Vec<_> =
-                secret_ranges_in_line(before, line).into_iter().map(|(start, end)| start..end).collect();
+            let mut places: Vec<_> = secret_ranges_in_line(before, line)
+                .into_iter()
+                .map(|(start, end)| start..end)
+                .collect();
             places.sort_unstable_by_key(|range| (range.start, range.end));
             mask_ranges(line, 0..line.len(), &places)
         };

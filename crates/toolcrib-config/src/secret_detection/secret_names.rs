@@ -90,7 +90,8 @@ pub(super) fn is_metadata_name(name: &str, more: &[&str]) -> bool {
 }
 
 fn are_metadata_words(words: &[String], more: &[&str]) -> bool {
-    let ends = |last: &String| METADATA_WORDS.contains(&last.as_str()) || more.contains(&last.as_str());
+    let ends =
+        |last: &String| METADATA_WORDS.contains(&last.as_str()) || more.contains(&last.as_str());
     words.last().is_some_and(ends) || words.iter().any(|word| COUNT_WORDS.contains(&word.as_str()))
 }
 
@@ -100,7 +101,9 @@ fn has_secret_word(words: &[String]) -> bool {
         || words.iter().any(|word| {
             let one = word.strip_suffix('s').filter(|one| SECRET_WORDS.contains(one));
             let ends = |ending: &&str| word.trim_end_matches('s').ends_with(*ending);
-            one.is_some() || SECRET_WORDS.contains(&word.as_str()) || SECRET_SUFFIXES.iter().any(ends)
+            one.is_some()
+                || SECRET_WORDS.contains(&word.as_str())
+                || SECRET_SUFFIXES.iter().any(ends)
         })
 }
 

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use serde_json::{Map, Value as Json};
 
-use super::secret_names::is_secret;
 use super::generated_values::looks_generated;
+use super::secret_names::is_secret;
 use crate::value::SecretString;
 
 /// Shorter values are common words, numbers and switches.
@@ -83,7 +83,9 @@ const MAX_DEPTH: u8 = 4;
 
 /// Finds the secrets in a text with this name. An empty name counts as none.
 pub(super) fn find_secrets(name: &str, text: &str, found: &mut Vec<SecretString>) {
-    search_text(name, text, Search::VALUES, MAX_DEPTH, &mut |secret| found.push(SecretString::new(secret)));
+    search_text(name, text, Search::VALUES, MAX_DEPTH, &mut |secret| {
+        found.push(SecretString::new(secret))
+    });
 }
 
 /// Like [`find_secrets`], for a value that a server receives under a name. It may be a credential by its appearance
@@ -133,9 +135,11 @@ struct Search {
 
 impl Search {
     /// Criteria for values that are replaced at every occurrence.
-    const VALUES: Search = Search { min_length: MIN_LENGTH, allows_spaces: true, allows_spaces_in_parts: true };
+    const VALUES: Search =
+        Search { min_length: MIN_LENGTH, allows_spaces: true, allows_spaces_in_parts: true };
     /// Criteria for ranges of a displayed text.
-    const DISPLAY: Search = Search { min_length: 1, allows_spaces: true, allows_spaces_in_parts: false };
+    const DISPLAY: Search =
+        Search { min_length: 1, allows_spaces: true, allows_spaces_in_parts: false };
 
     /// Returns the criteria for parts of a text.
     fn inside(self) -> Self {
@@ -154,14 +158,22 @@ fn report_credential<'a>(text: &'a str, report: &mut OnSecret<'_, 'a>) {
     lines.filter(|line| is_long_line(line)).for_each(|line| report(Cow::Borrowed(line)));
 }
 
-fn search_text<'a>(name: &str, text: &'a str, search: Search, depth: u8, report: &mut OnSecret<'_, 'a>) {
+fn search_text<'a>(
+    name: &str,
+    text: &'a str,
+    search: Search,
+    depth: u8,
+    report: &mut OnSecret<'_, 'a>,
+) {
     let text = text.trim();
     let Some(depth) = depth.checked_sub(1).filter(|_| text.len() >= search.min_length) else {
         return;
     };
     if let Ok(map) = serde_json::from_str::<Map<String, Json>>(text) {
         let mut copy = |secret: Cow<'_, str>| report(Cow::Owned(secret.into_owned()));
-        return map.iter().for_each(|(key, value)| search_json(key, value, search, depth, &mut copy));
+        return map
+            .iter()
+            .for_each(|(key, value)| search_json(key, value, search, depth, &mut copy));
     }
     let is_named = is_secret(name) && is_plausible_secret(text, search.min_length);
     let bare = without_scheme(text).unwrap_or(text);
@@ -186,7 +198,13 @@ pub(super) fn find_json_secrets(name: &str, value: &Json, found: &mut Vec<Secret
     search_json(name, value, Search::VALUES, MAX_DEPTH, &mut report);
 }
 
-fn search_json<'a>(name: &str, value: &'a Json, search: Search, depth: u8, report: &mut OnSecret<'_, 'a>) {
+fn search_json<'a>(
+    name: &str,
+    value: &'a Json,
+    search: Search,
+    depth: u8,
+    report: &mut OnSecret<'_, 'a>,
+) {
     match value {
         Json::String(text) => search_text(name, text, search, depth, report),
         Json::Array(items) => {

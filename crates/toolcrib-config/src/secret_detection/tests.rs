@@ -1,7 +1,7 @@
 //! Tests of secret detection over whole servers.
 
 use crate::testing::compile_text_in;
-use crate::{Dialect, SecretString, MemoryLookup, Reference};
+use crate::{Dialect, MemoryLookup, Reference, SecretString};
 
 const HOST: [(&str, &str); 4] = [
     ("GITHUB_TOKEN", "of-the-host"),
@@ -12,8 +12,9 @@ const HOST: [(&str, &str); 4] = [
 
 fn check(server: &str, expected: &[&str]) {
     let text = format!("version: 1\nservers:\n  s: {server}\n");
-    let world =
-        HOST.iter().fold(MemoryLookup::default(), |world, (name, value)| world.with_env(name, value));
+    let world = HOST
+        .iter()
+        .fold(MemoryLookup::default(), |world, (name, value)| world.with_env(name, value));
     let world = world.with_file("/ws/.env", "FILE_TOKEN=of-the-file\nLEVEL=of-no-interest\n");
     let config = compile_text_in(&world, Dialect::Native, &text);
     assert_eq!(config.problems, [], "{server}");

@@ -4,15 +4,30 @@ use proptest::prelude::*;
 use serde_json::json;
 use toolcrib_config::Dialect;
 
-use super::{GeneratedFiles, SecretTexts, JsonStrategy, by_id, flag, list, millis, object, single_file, text, texts, one_of};
+use super::{
+    GeneratedFiles, JsonStrategy, SecretTexts, by_id, flag, list, millis, object, one_of,
+    single_file, text, texts,
+};
 
 pub(super) fn files(secrets: SecretTexts) -> Vec<BoxedStrategy<GeneratedFiles>> {
     vec![
         single_file(Dialect::Claude, ".mcp.json", servers_under("mcpServers", claude(secrets))),
-        single_file(Dialect::Claude, "claude_desktop_config.json", servers_under("mcpServers", claude(secrets))),
+        single_file(
+            Dialect::Claude,
+            "claude_desktop_config.json",
+            servers_under("mcpServers", claude(secrets)),
+        ),
         single_file(Dialect::VsCode, ".vscode/mcp.json", vscode(secrets)),
-        single_file(Dialect::Cursor, ".cursor/mcp.json", servers_under("mcpServers", cursor(secrets))),
-        single_file(Dialect::Codex, ".codex/config.toml", servers_under("mcp_servers", codex(secrets))),
+        single_file(
+            Dialect::Cursor,
+            ".cursor/mcp.json",
+            servers_under("mcpServers", cursor(secrets)),
+        ),
+        single_file(
+            Dialect::Codex,
+            ".codex/config.toml",
+            servers_under("mcp_servers", codex(secrets)),
+        ),
         single_file(Dialect::Gemini, ".gemini/settings.json", gemini(secrets)),
     ]
 }
@@ -80,7 +95,10 @@ fn vscode(secrets: SecretTexts) -> JsonStrategy {
     );
     let input = |id: &'static str| {
         object(
-            vec![("type", one_of(&["promptString", "pickString"])), ("id", Just(json!(id)).boxed())],
+            vec![
+                ("type", one_of(&["promptString", "pickString"])),
+                ("id", Just(json!(id)).boxed()),
+            ],
             vec![("description", text()), ("options", texts())],
         )
     };

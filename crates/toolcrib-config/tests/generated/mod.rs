@@ -8,7 +8,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::option::weighted;
 use proptest::prelude::*;
 use serde_json::{Map, Value as Json, json};
-use toolcrib_config::{Config, Dialect, MemoryLookup, ConfigFile, Workspace, compile};
+use toolcrib_config::{Config, ConfigFile, Dialect, MemoryLookup, Workspace, compile};
 
 pub(crate) type JsonStrategy = BoxedStrategy<Json>;
 
@@ -70,7 +70,11 @@ pub(crate) fn compile_in(
 }
 
 /// Generates one file of one dialect.
-pub(crate) fn single_file(dialect: Dialect, path: &'static str, root: JsonStrategy) -> BoxedStrategy<GeneratedFiles> {
+pub(crate) fn single_file(
+    dialect: Dialect,
+    path: &'static str,
+    root: JsonStrategy,
+) -> BoxedStrategy<GeneratedFiles> {
     let write = if dialect == Dialect::Codex { toml } else { json_text };
     root.prop_map(move |root| GeneratedFiles { dialect, files: vec![(path, write(&root))] }).boxed()
 }
@@ -251,7 +255,11 @@ pub(crate) fn texts() -> JsonStrategy {
     list(text())
 }
 
-pub(crate) fn map(key: BoxedStrategy<String>, value: JsonStrategy, size: std::ops::Range<usize>) -> JsonStrategy {
+pub(crate) fn map(
+    key: BoxedStrategy<String>,
+    value: JsonStrategy,
+    size: std::ops::Range<usize>,
+) -> JsonStrategy {
     btree_map(key, value, size).prop_map(|map| Json::Object(map.into_iter().collect())).boxed()
 }
 
@@ -276,7 +284,10 @@ pub(crate) fn free() -> JsonStrategy {
 }
 
 /// A map with required and optional keys.
-pub(crate) fn object(always: Vec<(&'static str, JsonStrategy)>, maybe: Vec<(&'static str, JsonStrategy)>) -> JsonStrategy {
+pub(crate) fn object(
+    always: Vec<(&'static str, JsonStrategy)>,
+    maybe: Vec<(&'static str, JsonStrategy)>,
+) -> JsonStrategy {
     let share = if maybe.len() > 8 { 0.25 } else { 0.5 };
     let always =
         always.into_iter().map(|(key, value)| value.prop_map(move |v| Some((key, v))).boxed());

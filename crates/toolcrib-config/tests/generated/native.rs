@@ -5,8 +5,8 @@ use serde_json::{Value as Json, json};
 use toolcrib_config::Dialect;
 
 use super::{
-    GeneratedFiles, SecretTexts, JsonStrategy, by_id, count, flag, free, json_text, list, map, name, object, single_file, text,
-    texts, one_of,
+    GeneratedFiles, JsonStrategy, SecretTexts, by_id, count, flag, free, json_text, list, map,
+    name, object, one_of, single_file, text, texts,
 };
 
 pub(super) fn files(secrets: SecretTexts) -> Vec<BoxedStrategy<GeneratedFiles>> {

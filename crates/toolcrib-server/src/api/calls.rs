@@ -12,17 +12,17 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use toolcrib::host::{CallContext, Execution, ServerOperationError};
-use toolcrib::results::{ErrorKind, CallFacts, parse_arguments};
+use toolcrib::results::{CallFacts, ErrorKind, parse_arguments};
 use toolcrib::{CallError, CallRequest, Dialog, Tool};
 use toolcrib_upstream::conn::FailureKind;
-use toolcrib_upstream::conn::peer::{MailboxReceiver, CallNotification, mailbox};
+use toolcrib_upstream::conn::peer::{CallNotification, MailboxReceiver, mailbox};
 use toolcrib_wire::{Json, MessageLimits, ObjectWriter, RawJson, SseEvent};
 
-use super::extract::{ARGUMENTS_DEPTH, PathParams, QueryParams, JsonBody, Authenticated};
 use super::error::{ApiError, ApiErrorKind};
-use super::scope;
+use super::extract::{ARGUMENTS_DEPTH, Authenticated, JsonBody, PathParams, QueryParams};
 use super::list_wait::{WaitMode, is_up};
-use super::schema::{CallStarted, ReportExtra, NewCall, CallReport};
+use super::schema::{CallReport, CallStarted, NewCall, ReportExtra};
+use super::scope;
 use crate::front::Front;
 use crate::front::response;
 use crate::message_stream::LIMITS;
@@ -117,12 +117,17 @@ fn wants_events(headers: &HeaderMap) -> bool {
 
 /// A failed call sets both the report and the status.
 fn report_response(execution: &Execution, with: &[ReportExtra]) -> Response {
-    let status = execution.outcome.as_ref().err().map(|error| ApiErrorKind::Call(error.kind()).status());
+    let status =
+        execution.outcome.as_ref().err().map(|error| ApiErrorKind::Call(error.kind()).status());
     response::json(status.unwrap_or(StatusCode::OK), &CallReport::to_json(execution, with))
 }
 
 /// Streams `call` with the number of the call, then `progress` and `log` events, then one `result`.
-fn stream_response(call_guard: CancelOnDrop, mut notifications: MailboxReceiver<CallNotification>, with: Vec<ReportExtra>) -> Response {
+fn stream_response(
+    call_guard: CancelOnDrop,
+    mut notifications: MailboxReceiver<CallNotification>,
+    with: Vec<ReportExtra>,
+) -> Response {
     let (queue, events) = mpsc::channel(EVENTS);
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
@@ -216,7 +221,9 @@ impl Drop for CancelOnDrop {
 async fn prepare_call(dialog: &Dialog, new: NewCall) -> Result<CallRequest, Box<Execution>> {
     let tool = match new.once || !new.words.is_empty() {
         true => {
-            let turn = WaitMode::AllServers.wait_for_turn(dialog, |turn| turn.tool(&new.tool).is_some()).await;
+            let turn = WaitMode::AllServers
+                .wait_for_turn(dialog, |turn| turn.tool(&new.tool).is_some())
+                .await;
             match turn.tool(&new.tool) {
                 Some(tool) => Some(tool),
                 None => dialog.turn_with_running_server(&new.tool).await.tool(&new.tool),
@@ -227,10 +234,13 @@ async fn prepare_call(dialog: &Dialog, new: NewCall) -> Result<CallRequest, Box<
     let mut arguments = new.arguments.unwrap_or_else(|| ObjectWriter::new().finish());
     if let Some(tool) = tool {
         if !new.words.is_empty() {
-            arguments = arguments_from_words(&tool, &new.words).map_err(|error| failed_execution(&tool, error))?;
+            arguments = arguments_from_words(&tool, &new.words)
+                .map_err(|error| failed_execution(&tool, error))?;
         }
         if new.once {
-            ensure_connected(dialog, &tool).await.map_err(|error| failed_execution(&tool, error))?;
+            ensure_connected(dialog, &tool)
+                .await
+                .map_err(|error| failed_execution(&tool, error))?;
         }
     }
     let request_id = new.request_id.or(new.mcp.and_then(|mcp| mcp.request_id));
@@ -265,7 +275,9 @@ async fn ensure_connected(dialog: &Dialog, tool: &Tool) -> Result<(), CallError>
         return Ok(());
     }
     match host.connect_server(&server.key).await {
-        Err(ServerOperationError::Failed { cause, .. }) if cause.kind == FailureKind::Connection => {
+        Err(ServerOperationError::Failed { cause, .. })
+            if cause.kind == FailureKind::Connection =>
+        {
             Err(CallError::not_connected(server.id()).with_cause(cause))
         }
         _ => Ok(()),

@@ -11,12 +11,12 @@ use serde::Deserialize;
 use toolcrib::{Dialog, Lease};
 use toolcrib_wire::RpcError;
 
-use super::extract::{PathParams, QueryParams, JsonBody, Authenticated};
 use super::error::{ApiError, ApiErrorKind};
+use super::extract::{Authenticated, JsonBody, PathParams, QueryParams};
 use super::list_wait::WaitMode;
 use super::schema::{
-    RequestAnswer, AnswerReceipt, DialogStatus, DialogList, LeaseView, LeaseList, NewDialog, ReminderList, PendingRequestList,
-    ServerSwitch, ServerSwitchResult, ToolList,
+    AnswerReceipt, DialogList, DialogStatus, LeaseList, LeaseView, NewDialog, PendingRequestList,
+    ReminderList, RequestAnswer, ServerSwitch, ServerSwitchResult, ToolList,
 };
 use super::{lists, scope};
 use crate::front::Front;
@@ -40,7 +40,10 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, Json(status)).into_response())
 }
 
-pub(crate) async fn list(State(front): State<Arc<Front>>, Authenticated(principal): Authenticated) -> Json<DialogList> {
+pub(crate) async fn list(
+    State(front): State<Arc<Front>>,
+    Authenticated(principal): Authenticated,
+) -> Json<DialogList> {
     let all = front.host.dialogs();
     let own = all.iter().filter(|dialog| scope::may_use_dialog(dialog, &principal));
     Json(DialogList { dialogs: own.map(|dialog| status(&front, &principal, dialog)).collect() })
@@ -99,7 +102,13 @@ pub(crate) async fn switch_server(
         dialog.set_switch(&server, switch.enabled).await?;
     }
     let found = find();
-    let unknown = || ApiError::new(ApiErrorKind::NotFound, "server.unknown", format!("unknown server `{server}`"));
+    let unknown = || {
+        ApiError::new(
+            ApiErrorKind::NotFound,
+            "server.unknown",
+            format!("unknown server `{server}`"),
+        )
+    };
     Ok(Json(ServerSwitchResult { server: found.ok_or_else(unknown)? }))
 }
 
@@ -158,7 +167,9 @@ pub(crate) async fn answer_request(
     let answer = match (answer.result, answer.error) {
         (Some(result), None) => Ok(result),
         (None, Some(error)) => Err(RpcError::new(error.code, error.message)),
-        _ => return Err(ApiError::bad_request("a response must contain either `result` or `error`")),
+        _ => {
+            return Err(ApiError::bad_request("a response must contain either `result` or `error`"));
+        }
     };
     match dialog.answer_request(request, answer) {
         true => Ok(Json(AnswerReceipt { ok: true })),

@@ -12,8 +12,8 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use toolcrib::results::ErrorKind;
 
-use super::extract::reject_body;
 use super::error::{ApiError, ApiErrorKind};
+use super::extract::reject_body;
 use crate::front::Front;
 use crate::identity::Principal;
 

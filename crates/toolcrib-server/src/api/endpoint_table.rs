@@ -5,9 +5,11 @@ use serde_json::Value;
 
 use super::endpoint::Endpoint;
 use super::schema::{
-    AcceptDefinitions, RequestAnswer, AnswerReceipt, CallHistory, DefinitionChanges, DialogStatus, DialogList, AccessReport, HostStatus, LeaseList,
-    ServerLog, NewCall, NewDialog, OperationResult, ProblemList, PromptArguments, PromptList, ReloadReport, ReminderList,
-    CallReport, PendingRequestList, ResourceList, ServerView, ServerList, ServerSwitch, ServerSwitchResult, ToolList,
+    AcceptDefinitions, AccessReport, AnswerReceipt, CallHistory, CallReport, DefinitionChanges,
+    DialogList, DialogStatus, HostStatus, LeaseList, NewCall, NewDialog, OperationResult,
+    PendingRequestList, ProblemList, PromptArguments, PromptList, ReloadReport, ReminderList,
+    RequestAnswer, ResourceList, ServerList, ServerLog, ServerSwitch, ServerSwitchResult,
+    ServerView, ToolList,
 };
 use super::{calls, dialogs, events, host, lists, openapi, servers};
 
@@ -17,10 +19,16 @@ const PUT: MethodFilter = MethodFilter::PUT;
 const DELETE: MethodFilter = MethodFilter::DELETE;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
-    [host_endpoints(), server_endpoints(), list_endpoints(), dialog_endpoints(), single_dialog_endpoints()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        host_endpoints(),
+        server_endpoints(),
+        list_endpoints(),
+        dialog_endpoints(),
+        single_dialog_endpoints(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn host_endpoints() -> Vec<Endpoint> {
@@ -78,16 +86,16 @@ fn server_endpoints() -> Vec<Endpoint> {
             .returns_json::<ServerView>(201),
         Endpoint::new(GET, "/servers/{server}", "One server, by its id or key", servers::get)
             .returns_json::<ServerView>(200),
+        Endpoint::new(DELETE, "/servers/{server}", "Removes an added server", servers::remove)
+            .owner_only(),
         Endpoint::new(
-            DELETE,
-            "/servers/{server}",
-            "Removes an added server",
-            servers::remove,
+            GET,
+            "/servers/{server}/log",
+            "End of the server's standard error output",
+            servers::log,
         )
-        .owner_only(),
-        Endpoint::new(GET, "/servers/{server}/log", "End of the server's standard error output", servers::log)
-            .owner_only()
-            .returns_json::<ServerLog>(200),
+        .owner_only()
+        .returns_json::<ServerLog>(200),
         Endpoint::new(POST, "/servers/{server}/connect", "Connects a server", servers::connect)
             .owner_only()
             .returns_json::<OperationResult>(200),
@@ -99,8 +107,13 @@ fn server_endpoints() -> Vec<Endpoint> {
         )
         .owner_only()
         .returns_json::<OperationResult>(200),
-        Endpoint::new(POST, "/servers/{server}/refresh", "Reloads the lists of a server", servers::refresh)
-            .returns_json::<OperationResult>(200),
+        Endpoint::new(
+            POST,
+            "/servers/{server}/refresh",
+            "Reloads the lists of a server",
+            servers::refresh,
+        )
+        .returns_json::<OperationResult>(200),
         Endpoint::new(
             POST,
             "/servers/{server}/restart",
@@ -109,14 +122,9 @@ fn server_endpoints() -> Vec<Endpoint> {
         )
         .owner_only()
         .returns_json::<OperationResult>(200),
-        Endpoint::new(
-            POST,
-            "/servers/{server}/enable",
-            "Enables a server",
-            servers::enable,
-        )
-        .owner_only()
-        .returns_json::<OperationResult>(200),
+        Endpoint::new(POST, "/servers/{server}/enable", "Enables a server", servers::enable)
+            .owner_only()
+            .returns_json::<OperationResult>(200),
         Endpoint::new(POST, "/servers/{server}/disable", "Disables a server", servers::disable)
             .owner_only()
             .returns_json::<OperationResult>(200),
@@ -128,15 +136,30 @@ fn list_endpoints() -> Vec<Endpoint> {
         Endpoint::new(GET, "/tools", "Tools of an agent", lists::tools)
             .query::<lists::ToolsQuery>()
             .returns_json::<ToolList>(200),
-        Endpoint::new(GET, "/why", "Explains which access gates a tool passes or fails", lists::explain)
-            .query::<lists::ExplainQuery>()
-            .returns_json::<AccessReport>(200),
-        Endpoint::new(GET, "/resources", "Resources and resource templates of an agent", lists::resources)
-            .query::<lists::ListQuery>()
-            .returns_json::<ResourceList>(200),
-        Endpoint::new(GET, "/resources/content", "The result of `resources/read`", lists::read_resource)
-            .query::<lists::ReadQuery>()
-            .returns_json::<Value>(200),
+        Endpoint::new(
+            GET,
+            "/why",
+            "Explains which access gates a tool passes or fails",
+            lists::explain,
+        )
+        .query::<lists::ExplainQuery>()
+        .returns_json::<AccessReport>(200),
+        Endpoint::new(
+            GET,
+            "/resources",
+            "Resources and resource templates of an agent",
+            lists::resources,
+        )
+        .query::<lists::ListQuery>()
+        .returns_json::<ResourceList>(200),
+        Endpoint::new(
+            GET,
+            "/resources/content",
+            "The result of `resources/read`",
+            lists::read_resource,
+        )
+        .query::<lists::ReadQuery>()
+        .returns_json::<Value>(200),
         Endpoint::new(GET, "/prompts", "Prompts of an agent", lists::prompts)
             .query::<lists::ListQuery>()
             .returns_json::<PromptList>(200),
@@ -152,8 +175,13 @@ fn dialog_endpoints() -> Vec<Endpoint> {
         Endpoint::new(POST, "/dialogs", "Creates or resumes a dialog", dialogs::create)
             .body::<NewDialog>()
             .returns_json::<DialogStatus>(201),
-        Endpoint::new(GET, "/dialogs", "Dialogs of the principal; all dialogs for the owner", dialogs::list)
-            .returns_json::<DialogList>(200),
+        Endpoint::new(
+            GET,
+            "/dialogs",
+            "Dialogs of the principal; all dialogs for the owner",
+            dialogs::list,
+        )
+        .returns_json::<DialogList>(200),
         Endpoint::new(GET, "/dialogs/{dialog}", "A dialog and its servers", dialogs::get)
             .returns_json::<DialogStatus>(200),
         Endpoint::new(

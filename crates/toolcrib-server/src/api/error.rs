@@ -87,9 +87,13 @@ impl ApiErrorKind {
             ApiErrorKind::Unauthenticated => ErrorKind::Authentication.as_str(),
             ApiErrorKind::NotFound | ApiErrorKind::MethodNotAllowed => "not_found",
             ApiErrorKind::Conflict => "conflict",
-            ApiErrorKind::TooLarge | ApiErrorKind::MediaType => ErrorKind::InvalidArguments.as_str(),
+            ApiErrorKind::TooLarge | ApiErrorKind::MediaType => {
+                ErrorKind::InvalidArguments.as_str()
+            }
             ApiErrorKind::TooSlow => ErrorKind::Timeout.as_str(),
-            ApiErrorKind::TooManyRequests | ApiErrorKind::DiskFull | ApiErrorKind::BudgetExceeded => ErrorKind::Resource.as_str(),
+            ApiErrorKind::TooManyRequests
+            | ApiErrorKind::DiskFull
+            | ApiErrorKind::BudgetExceeded => ErrorKind::Resource.as_str(),
             ApiErrorKind::GatewayClosed => ErrorKind::Config.as_str(),
             ApiErrorKind::ShuttingDown | ApiErrorKind::Internal => "internal",
         }
@@ -118,7 +122,9 @@ impl ApiErrorKind {
             ApiErrorKind::TooSlow => StatusCode::REQUEST_TIMEOUT,
             ApiErrorKind::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
             ApiErrorKind::MediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            ApiErrorKind::ShuttingDown | ApiErrorKind::GatewayClosed | ApiErrorKind::BudgetExceeded => StatusCode::SERVICE_UNAVAILABLE,
+            ApiErrorKind::ShuttingDown
+            | ApiErrorKind::GatewayClosed
+            | ApiErrorKind::BudgetExceeded => StatusCode::SERVICE_UNAVAILABLE,
             ApiErrorKind::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
             ApiErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -127,7 +133,8 @@ impl ApiErrorKind {
 
 impl From<&CallError> for ApiError {
     fn from(error: &CallError) -> Self {
-        let api_error = ApiError::new(ApiErrorKind::Call(error.kind()), error.code(), error.chain());
+        let api_error =
+            ApiError::new(ApiErrorKind::Call(error.kind()), error.code(), error.chain());
         let (server, tool) = (error.server(), error.tool());
         let ApiError { status, body } = api_error;
         let time = error.time().map(format_timestamp).or(body.timestamp.clone());
@@ -168,7 +175,9 @@ impl From<ServerOperationError> for ApiError {
                 };
                 (ApiErrorKind::Conflict, code)
             }
-            ServerOperationError::AlreadyConnected(_) => (ApiErrorKind::Conflict, "server.connected"),
+            ServerOperationError::AlreadyConnected(_) => {
+                (ApiErrorKind::Conflict, "server.connected")
+            }
             ServerOperationError::BadEntry { .. } => {
                 (ApiErrorKind::Call(ErrorKind::InvalidArguments), "server.entry.invalid")
             }
@@ -239,8 +248,12 @@ impl From<AccessDenied> for ApiError {
             AccessDenied::MissingToken => (ApiErrorKind::Unauthenticated, "token.missing"),
             AccessDenied::UnknownToken => (ApiErrorKind::Unauthenticated, "token.unknown"),
             AccessDenied::Unverified => (ApiErrorKind::Unauthenticated, "token.unverified"),
-            AccessDenied::EmptyAgentName => (ApiErrorKind::Call(ErrorKind::InvalidArguments), "request.invalid"),
-            AccessDenied::AgentNotAllowed(_) => (ApiErrorKind::Call(ErrorKind::Denied), "denied.agent"),
+            AccessDenied::EmptyAgentName => {
+                (ApiErrorKind::Call(ErrorKind::InvalidArguments), "request.invalid")
+            }
+            AccessDenied::AgentNotAllowed(_) => {
+                (ApiErrorKind::Call(ErrorKind::Denied), "denied.agent")
+            }
             AccessDenied::RateLimited { .. } => (ApiErrorKind::TooManyRequests, "rate.limit"),
             AccessDenied::TooManyFailures(_) => (ApiErrorKind::TooManyRequests, "token.limit"),
         };
@@ -270,8 +283,10 @@ mod tests {
 
     #[test]
     fn errors_map_to_their_http_status() {
-        let failed =
-            |kind| ServerOperationError::Failed { server: "s".into(), cause: Box::new(Failure::new(kind, "m")) };
+        let failed = |kind| ServerOperationError::Failed {
+            server: "s".into(),
+            cause: Box::new(Failure::new(kind, "m")),
+        };
         let call = |kind| ApiError::from(&CallError::new(kind, "m"));
         let table: [(ApiError, u16, &str); 30] = [
             (call(ErrorKind::UnknownTool), 404, "unknown_tool"),
@@ -285,7 +300,11 @@ mod tests {
             (call(ErrorKind::Protocol), 502, "protocol"),
             (call(ErrorKind::Tool), 502, "tool"),
             (call(ErrorKind::Resource), 503, "resource"),
-            (ServerOperationError::NoServer { name: "s".into(), known: vec![] }.into(), 404, "not_found"),
+            (
+                ServerOperationError::NoServer { name: "s".into(), known: vec![] }.into(),
+                404,
+                "not_found",
+            ),
             (ServerOperationError::NotConnected("s".into()).into(), 409, "conflict"),
             (failed(FailureKind::Connection).into(), 502, "connection"),
             (failed(FailureKind::Timeout).into(), 504, "timeout"),

@@ -23,7 +23,10 @@ const QUEUE_CAPACITY: usize = 64;
 /// A client that accepts no event for this long is disconnected.
 const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(crate) async fn stream(State(front): State<Arc<Front>>, Authenticated(principal): Authenticated) -> Response {
+pub(crate) async fn stream(
+    State(front): State<Arc<Front>>,
+    Authenticated(principal): Authenticated,
+) -> Response {
     let mut events = front.host.subscribe();
     let (queue, queued) = mpsc::channel(QUEUE_CAPACITY);
     let mut tasks = JoinSet::new();
@@ -102,7 +105,9 @@ fn event_for(
             let tools = visible_part(tools, |tool| visible.includes_tool(server, tool))?;
             Some(HostEvent::ToolsPinned { server: Arc::clone(server), tools })
         }
-        HostEvent::Reloaded(reload) => Some(HostEvent::Reloaded(Arc::new(visible.filter_reload(reload)))),
+        HostEvent::Reloaded(reload) => {
+            Some(HostEvent::Reloaded(Arc::new(visible.filter_reload(reload))))
+        }
         HostEvent::Problem(problem) => {
             visible.includes_problem(problem).then(|| known.0.insert(problem.id.clone()))?;
             None

@@ -23,7 +23,11 @@ use crate::message_stream;
 
 /// Limits of a body. In the message to the server the arguments are two levels deep, in the body of a call one level.
 /// The lower depth keeps that message within the message limit.
-const LIMITS: MessageLimits = MessageLimits { depth: message_stream::LIMITS.depth - 1, size: usize::MAX, ..message_stream::LIMITS };
+const LIMITS: MessageLimits = MessageLimits {
+    depth: message_stream::LIMITS.depth - 1,
+    size: usize::MAX,
+    ..message_stream::LIMITS
+};
 
 /// Maximum depth of the arguments of a call.
 pub(super) const ARGUMENTS_DEPTH: usize = LIMITS.depth - 1;
@@ -60,7 +64,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Authenticated {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let principal = parts.extensions.get::<Principal>().cloned();
-        principal.map(Authenticated).ok_or_else(|| ApiError::new(ApiErrorKind::Internal, "identity", "the request has no principal"))
+        principal.map(Authenticated).ok_or_else(|| {
+            ApiError::new(ApiErrorKind::Internal, "identity", "the request has no principal")
+        })
     }
 }
 
@@ -69,7 +75,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T>
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let read = Query::try_from_uri(&parts.uri);
-        read.map(|Query(query)| QueryParams(query)).map_err(|error| ApiError::bad_request(error.body_text()))
+        read.map(|Query(query)| QueryParams(query))
+            .map_err(|error| ApiError::bad_request(error.body_text()))
     }
 }
 
@@ -78,7 +85,8 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathPar
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let read = Path::from_request_parts(parts, state).await;
-        read.map(|Path(at)| PathParams(at)).map_err(|error| ApiError::bad_request(error.body_text()))
+        read.map(|Path(at)| PathParams(at))
+            .map_err(|error| ApiError::bad_request(error.body_text()))
     }
 }
 
@@ -97,20 +105,31 @@ impl<T: DeserializeOwned> FromRequest<Arc<Front>> for JsonBody<T> {
         let limits = front.limits();
         let (head, body) = request.into_parts();
         let principal = head.extensions.get::<Principal>();
-        let (may_choose_agent, agent) = principal.map_or((false, ""), |principal| (principal.may_choose_agent, &*principal.agent));
+        let (may_choose_agent, agent) = principal
+            .map_or((false, ""), |principal| (principal.may_choose_agent, &*principal.agent));
         let mut reservation = front.gateway.reservation(may_choose_agent, agent);
         let body = request_body::read_all(body, limits.body, limits.read, &mut reservation).await;
         let body = body.map_err(|bad_body| match bad_body {
             BodyError::TooLarge => {
-                let text = format!("the request body exceeds the limit of {} bytes (gateway.limits.body)", limits.body);
+                let text = format!(
+                    "the request body exceeds the limit of {} bytes (gateway.limits.body)",
+                    limits.body
+                );
                 ApiError::new(ApiErrorKind::TooLarge, "request.too_large", text)
             }
             BodyError::TooSlow => {
-                let text = format!("the request body did not arrive within {:?} (gateway.limits.read)", limits.read);
+                let text = format!(
+                    "the request body did not arrive within {:?} (gateway.limits.read)",
+                    limits.read
+                );
                 ApiError::new(ApiErrorKind::TooSlow, "request.too_slow", text)
             }
             BodyError::Incomplete => ApiError::bad_request("the request body is incomplete"),
-            BodyError::BudgetExceeded => ApiError::new(ApiErrorKind::BudgetExceeded, BODY_BUDGET_EXCEEDED, request_body::BODY_BUDGET_EXCEEDED),
+            BodyError::BudgetExceeded => ApiError::new(
+                ApiErrorKind::BudgetExceeded,
+                BODY_BUDGET_EXCEEDED,
+                request_body::BODY_BUDGET_EXCEEDED,
+            ),
         })?;
         parse_json(&head.headers, &body).map(|read| JsonBody(read, reservation))
     }
@@ -123,8 +142,9 @@ fn parse_json<T: DeserializeOwned>(headers: &dyn Headers, body: &[u8]) -> Result
         return Err(ApiError::new(ApiErrorKind::MediaType, "request.media_type", text));
     }
     let body: &[u8] = if body.is_empty() { b"{}" } else { body };
-    let bad_body =
-        |error: &dyn std::fmt::Display| ApiError::bad_request(format!("cannot read the request body: {error}"));
+    let bad_body = |error: &dyn std::fmt::Display| {
+        ApiError::bad_request(format!("cannot read the request body: {error}"))
+    };
     let text = str::from_utf8(body).map_err(|error| bad_body(&error))?;
     Json::parse(text, &LIMITS).map_err(|fault| bad_body(&fault))?;
     serde_json::from_str(text).map_err(|error| bad_body(&error))
@@ -141,7 +161,14 @@ pub(super) async fn reject_body(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let (head, body) = request.into_parts();
-    let Ok(read) = request_body::read_all(body, MAX_EMPTY_BODY, EMPTY_BODY_TIMEOUT, &mut Reservation::default()).await else {
+    let Ok(read) = request_body::read_all(
+        body,
+        MAX_EMPTY_BODY,
+        EMPTY_BODY_TIMEOUT,
+        &mut Reservation::default(),
+    )
+    .await
+    else {
         return ApiError::bad_request("this endpoint accepts no request body").into_response();
     };
     match parse_json::<EmptyObject>(&head.headers, &read) {

@@ -7,12 +7,15 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::extract::{DialogHeader, QueryParams, JsonBody, Authenticated};
 use super::error::{ApiError, ApiErrorKind};
+use super::extract::{Authenticated, DialogHeader, JsonBody, QueryParams};
+use super::list_wait::WaitMode;
+use super::schema::{
+    AcceptDefinitions, CallHistory, CallHistoryEntry, DefinitionChanges, HostStatus, ProblemList,
+    ReloadReport,
+};
 use super::scope;
 use super::servers::ServersQuery;
-use super::list_wait::WaitMode;
-use super::schema::{AcceptDefinitions, CallHistoryEntry, CallHistory, DefinitionChanges, HostStatus, ProblemList, ReloadReport};
 use crate::front::Front;
 
 /// Maximum number of calls per page.
@@ -37,17 +40,24 @@ pub(crate) async fn status(
         WaitMode::AllServers.wait_for_turn(&dialog, |_| false).await;
     }
     let visible = front.visibility_for(&principal);
-    let (figures, servers) =
-        (scope::visible_stats(&front, &principal, &visible), scope::visible_servers(&front, &visible));
+    let (figures, servers) = (
+        scope::visible_stats(&front, &principal, &visible),
+        scope::visible_servers(&front, &visible),
+    );
     Ok(Json(HostStatus::new(&front.host, figures, &servers)))
 }
 
-pub(crate) async fn problems(State(front): State<Arc<Front>>, Authenticated(principal): Authenticated) -> Json<ProblemList> {
+pub(crate) async fn problems(
+    State(front): State<Arc<Front>>,
+    Authenticated(principal): Authenticated,
+) -> Json<ProblemList> {
     Json(ProblemList::new(scope::visible_problems(&front, &front.visibility_for(&principal))))
 }
 
 /// Lists tools whose definition has changed, for servers whose tools are listed.
-pub(crate) async fn changed_definitions(State(front): State<Arc<Front>>) -> Json<DefinitionChanges> {
+pub(crate) async fn changed_definitions(
+    State(front): State<Arc<Front>>,
+) -> Json<DefinitionChanges> {
     Json(DefinitionChanges::new(front.host.changed_definitions().await))
 }
 
@@ -65,7 +75,9 @@ pub(crate) async fn accept_definitions(
     }
 }
 
-pub(crate) async fn reload(State(front): State<Arc<Front>>) -> Result<Json<ReloadReport>, ApiError> {
+pub(crate) async fn reload(
+    State(front): State<Arc<Front>>,
+) -> Result<Json<ReloadReport>, ApiError> {
     let reload = front.host.reload().await.ok_or_else(ApiError::shutting_down)?;
     Ok(Json(ReloadReport::from(&*reload)))
 }

@@ -45,7 +45,10 @@ impl WaitMode {
 }
 
 /// Starts on-demand servers only if the others do not know enough.
-async fn wait_for_servers(dialog: &Dialog, is_enough: impl Fn(&Turn) -> bool + Send + Sync) -> Turn {
+async fn wait_for_servers(
+    dialog: &Dialog,
+    is_enough: impl Fn(&Turn) -> bool + Send + Sync,
+) -> Turn {
     if !wait_until_enough(dialog, dialog.host().wait_until_settled(), &is_enough).await {
         let listed = async { drop(dialog.turn().await) };
         wait_until_enough(dialog, listed, &is_enough).await;

@@ -11,14 +11,14 @@ use toolcrib::{Dialog, Turn};
 use toolcrib_upstream::conn;
 use toolcrib_wire::{ObjectWriter, RawJson};
 
-use super::extract::{PathParams, DialogHeader, QueryParams, JsonBody, Authenticated};
 use super::error::ApiError;
-use super::scope;
+use super::extract::{Authenticated, DialogHeader, JsonBody, PathParams, QueryParams};
 use super::list_wait::{WaitMode, is_server_settled};
 use super::schema::{
-    AccessReport, PromptArguments, PromptListItem, PromptList, ResourceListItem, ResourceList, ResourceTemplateListItem,
-    ToolListItem, ToolList,
+    AccessReport, PromptArguments, PromptList, PromptListItem, ResourceList, ResourceListItem,
+    ResourceTemplateListItem, ToolList, ToolListItem,
 };
+use super::scope;
 use crate::front::Front;
 use crate::front::response::{self, HttpResponse};
 use crate::identity::Principal;
@@ -66,8 +66,17 @@ pub(crate) async fn tools(
     QueryParams(query): QueryParams<ToolsQuery>,
 ) -> Result<Json<ToolList>, ApiError> {
     let dialog =
-        scope::resolve_dialog(&front, &principal, query.agent.as_deref(), query.dialog.or(header)).await?;
-    list_tools(&front, &principal, &dialog, query.server.as_deref(), WaitMode::from_query(query.wait)).await.map(Json)
+        scope::resolve_dialog(&front, &principal, query.agent.as_deref(), query.dialog.or(header))
+            .await?;
+    list_tools(
+        &front,
+        &principal,
+        &dialog,
+        query.server.as_deref(),
+        WaitMode::from_query(query.wait),
+    )
+    .await
+    .map(Json)
 }
 
 /// Lists the tools that a dialog sees, of one server or of all.
@@ -106,10 +115,12 @@ pub(crate) async fn explain(
     QueryParams(query): QueryParams<ExplainQuery>,
 ) -> Result<Json<AccessReport>, ApiError> {
     let dialog =
-        scope::resolve_dialog(&front, &principal, query.agent.as_deref(), query.dialog.or(header)).await?;
+        scope::resolve_dialog(&front, &principal, query.agent.as_deref(), query.dialog.or(header))
+            .await?;
     // A tool may be cached from an earlier run while its server is still connecting.
     let seen = |turn: &Turn| {
-        turn.explain_tool(&query.tool).for_viewer(&front.visibility_as(&principal, dialog.agent()), &query.tool)
+        turn.explain_tool(&query.tool)
+            .for_viewer(&front.visibility_as(&principal, dialog.agent()), &query.tool)
     };
     let is_enough = |turn: &Turn| {
         let why = seen(turn);
@@ -129,12 +140,17 @@ pub(crate) async fn resources(
     QueryParams(query): QueryParams<ListQuery>,
 ) -> Result<Json<ResourceList>, ApiError> {
     let dialog =
-        scope::resolve_dialog(&front, &principal, query.agent.as_deref(), query.dialog.or(header)).await?;
+        scope::resolve_dialog(&front, &principal, query.agent.as_deref(), query.dialog.or(header))
+            .await?;
     let turn = WaitMode::from_query(query.wait).wait_for_turn(&dialog, |_| false).await;
     Ok(Json(ResourceList {
         version: turn.version(),
         resources: turn.resources().iter().map(|it| ResourceListItem::from(&**it)).collect(),
-        templates: turn.templates().iter().map(|it| ResourceTemplateListItem::from(&**it)).collect(),
+        templates: turn
+            .templates()
+            .iter()
+            .map(|it| ResourceTemplateListItem::from(&**it))
+            .collect(),
     }))
 }
 
@@ -146,7 +162,8 @@ pub(crate) async fn read_resource(
     QueryParams(query): QueryParams<ReadQuery>,
 ) -> Result<HttpResponse, ApiError> {
     let dialog =
-        scope::resolve_dialog(&front, &principal, query.agent.as_deref(), query.dialog.or(header)).await?;
+        scope::resolve_dialog(&front, &principal, query.agent.as_deref(), query.dialog.or(header))
+            .await?;
     let is_listed = |turn: &Turn| {
         query.server.is_none() && turn.resources().iter().any(|it| it.uri() == query.uri)
     };
@@ -162,7 +179,8 @@ pub(crate) async fn prompts(
     QueryParams(query): QueryParams<ListQuery>,
 ) -> Result<Json<PromptList>, ApiError> {
     let dialog =
-        scope::resolve_dialog(&front, &principal, query.agent.as_deref(), query.dialog.or(header)).await?;
+        scope::resolve_dialog(&front, &principal, query.agent.as_deref(), query.dialog.or(header))
+            .await?;
     let turn = WaitMode::from_query(query.wait).wait_for_turn(&dialog, |_| false).await;
     let prompts = turn.prompts().iter().map(|it| PromptListItem::from(&**it)).collect();
     Ok(Json(PromptList { version: turn.version(), prompts }))
@@ -178,7 +196,8 @@ pub(crate) async fn get_prompt(
     JsonBody(sent, _held): JsonBody<PromptArguments>,
 ) -> Result<HttpResponse, ApiError> {
     let dialog =
-        scope::resolve_dialog(&front, &principal, query.agent.as_deref(), query.dialog.or(header)).await?;
+        scope::resolve_dialog(&front, &principal, query.agent.as_deref(), query.dialog.or(header))
+            .await?;
     let is_listed = |turn: &Turn| turn.prompts().iter().any(|it| it.name() == name);
     let turn = WaitMode::from_query(query.wait).wait_for_turn(&dialog, is_listed).await;
     let got = turn.get_prompt(&name, arguments_json(&sent)).await;

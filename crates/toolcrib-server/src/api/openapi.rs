@@ -5,9 +5,9 @@ use schemars::generate::SchemaSettings;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::endpoint::{ResponseKind, Endpoint, AccessLevel};
-use super::schema::ErrorResponse;
+use super::endpoint::{AccessLevel, Endpoint, ResponseKind};
 use super::endpoint_table;
+use super::schema::ErrorResponse;
 
 pub(super) async fn serve() -> Json<Value> {
     Json(document())

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use toolcrib::host::{DialogRequest, ServerOperationError, HostStats, Visibility};
+use toolcrib::host::{DialogRequest, HostStats, ServerOperationError, Visibility};
 use toolcrib::{Dialog, Problem, ServerStatus};
 
 use super::error::{ApiError, ApiErrorKind};
@@ -19,7 +19,11 @@ const UNNAMED_PREFIX: &str = "api:";
 const MAX_ID_LENGTH: usize = 128;
 
 /// An existing dialog by name or id. Only the owner can find dialogs of other principals.
-pub(crate) fn require_dialog(front: &Front, principal: &Principal, name: &str) -> Result<Dialog, ApiError> {
+pub(crate) fn require_dialog(
+    front: &Front,
+    principal: &Principal,
+    name: &str,
+) -> Result<Dialog, ApiError> {
     let dialog = find_dialog(front, principal, name).ok_or_else(|| ApiError::no_dialog(name))?;
     front.dialog_activity.touch(dialog.id());
     Ok(dialog)
@@ -27,7 +31,8 @@ pub(crate) fn require_dialog(front: &Front, principal: &Principal, name: &str) -
 
 /// Tries the name in the principal's namespace first, then as an id of a dialog that the principal may use.
 fn find_dialog(front: &Front, principal: &Principal, name: &str) -> Option<Dialog> {
-    let by_id = |id: &str| front.host.find_dialog(id).filter(|dialog| may_use_dialog(dialog, principal));
+    let by_id =
+        |id: &str| front.host.find_dialog(id).filter(|dialog| may_use_dialog(dialog, principal));
     by_id(&principal.dialog_id(name)).or_else(|| by_id(name))
 }
 
@@ -51,7 +56,11 @@ pub(crate) fn visible_problems(front: &Front, visible: &Visibility) -> Vec<Probl
 }
 
 /// Statistics of the host. A restricted principal gets the numbers of its own dialogs and of visible servers.
-pub(crate) fn visible_stats(front: &Front, principal: &Principal, visible: &Visibility) -> HostStats {
+pub(crate) fn visible_stats(
+    front: &Front,
+    principal: &Principal,
+    visible: &Visibility,
+) -> HostStats {
     let status = front.host.status();
     if visible.is_unrestricted() {
         return status;
@@ -80,7 +89,8 @@ pub(crate) fn visible_server(
         Ok(server) if visible.includes_spec(&server.spec) => Ok(server),
         Err(error) if visible.is_owner() => Err(error.into()),
         _ => {
-            let known = visible_servers(front, visible).into_iter().map(|it| it.spec.id.clone()).collect();
+            let known =
+                visible_servers(front, visible).into_iter().map(|it| it.spec.id.clone()).collect();
             Err(ServerOperationError::NoServer { name: name.to_owned(), known }.into())
         }
     }
@@ -111,14 +121,23 @@ pub(crate) async fn resolve_dialog(
 }
 
 /// Creates a dialog from a request body.
-pub(crate) async fn create_dialog(front: &Front, principal: &Principal, new: NewDialog) -> Result<Dialog, ApiError> {
+pub(crate) async fn create_dialog(
+    front: &Front,
+    principal: &Principal,
+    new: NewDialog,
+) -> Result<Dialog, ApiError> {
     let agent = principal.choose_agent(new.agent.as_deref())?.to_string();
     let cwd = new.cwd.as_deref().map(|cwd| front.host.root().join(cwd));
     if let Some(cwd) =
         cwd.as_deref().filter(|cwd| !principal.is_owner && !is_within_root(front.host.root(), cwd))
     {
-        let text = format!("only the owner may use `{}`, which is outside the root folder", cwd.display());
-        return Err(ApiError::new(ApiErrorKind::Call(toolcrib::results::ErrorKind::Denied), "denied.cwd", text));
+        let text =
+            format!("only the owner may use `{}`, which is outside the root folder", cwd.display());
+        return Err(ApiError::new(
+            ApiErrorKind::Call(toolcrib::results::ErrorKind::Denied),
+            "denied.cwd",
+            text,
+        ));
     }
     let answers = new.answers.map(|it| toolcrib::host::DialogCapabilities {
         elicitation: it.elicitation,
@@ -131,19 +150,31 @@ pub(crate) async fn create_dialog(front: &Front, principal: &Principal, new: New
     open_dialog(
         front,
         principal,
-        DialogRequest { id, agent: Some(agent), cwd, capabilities: answers, ..DialogRequest::default() },
+        DialogRequest {
+            id,
+            agent: Some(agent),
+            cwd,
+            capabilities: answers,
+            ..DialogRequest::default()
+        },
     )
     .await
 }
 
 /// Opens a dialog within the limit of dialogs per principal.
-async fn open_dialog(front: &Front, principal: &Principal, request: DialogRequest) -> Result<Dialog, ApiError> {
+async fn open_dialog(
+    front: &Front,
+    principal: &Principal,
+    request: DialogRequest,
+) -> Result<Dialog, ApiError> {
     let max = front.limits().sessions;
     let is_there = request.id.as_deref().is_some_and(|id| front.host.find_dialog(id).is_some());
     let count =
         || front.host.dialogs().iter().filter(|it| it.principal() == Some(&*principal.id)).count();
     if !principal.is_owner && !is_there && count() >= max {
-        let text = format!("too many dialogs: at most {max} are allowed (gateway.limits.sessions); end one first");
+        let text = format!(
+            "too many dialogs: at most {max} are allowed (gateway.limits.sessions); end one first"
+        );
         return Err(ApiError::new(ApiErrorKind::TooManyRequests, "dialog.limit", text));
     }
     let principal = Some(principal.id.to_string());

@@ -12,11 +12,11 @@ use serde_json::{Map, Value};
 use toolcrib::ServerStatus;
 use toolcrib::host::ServerOperationError;
 
-use super::extract::{PathParams, DialogHeader, QueryParams, JsonBody, Authenticated};
 use super::error::ApiError;
-use super::scope;
+use super::extract::{Authenticated, DialogHeader, JsonBody, PathParams, QueryParams};
 use super::list_wait::WaitMode;
-use super::schema::{ServerLog, OperationResult, ServerView, ServerList};
+use super::schema::{OperationResult, ServerList, ServerLog, ServerView};
+use super::scope;
 use crate::front::Front;
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -54,7 +54,11 @@ pub(crate) async fn get(
     PathParams(id): PathParams<String>,
 ) -> Result<Json<ServerView>, ApiError> {
     front.host.wait_until_ready().await;
-    Ok(Json(ServerView::from(&scope::visible_server(&front, &front.visibility_for(&principal), &id)?)))
+    Ok(Json(ServerView::from(&scope::visible_server(
+        &front,
+        &front.visibility_for(&principal),
+        &id,
+    )?)))
 }
 
 pub(crate) async fn log(
@@ -159,6 +163,10 @@ fn operation_response(
     let server = ServerView::from(now.as_ref().unwrap_or(before));
     let api_error = done.err().map(ApiError::from);
     let status = api_error.as_ref().map_or(StatusCode::OK, |api_error| api_error.status);
-    let result = OperationResult { ok: api_error.is_none(), server, error: api_error.map(|api_error| *api_error.body) };
+    let result = OperationResult {
+        ok: api_error.is_none(),
+        server,
+        error: api_error.map(|api_error| *api_error.body),
+    };
     Ok((status, Json(result)).into_response())
 }

@@ -78,7 +78,9 @@ impl WaitTracker {
 
     /// Starts a wait, unless one is running.
     pub(super) fn start_wait(&mut self) {
-        let Some(busy_poll) = self.busy_poll.as_ref().filter(|_| self.since.is_none()) else { return };
+        let Some(busy_poll) = self.busy_poll.as_ref().filter(|_| self.since.is_none()) else {
+            return;
+        };
         self.since = Some(Instant::now());
         if self.was_quick {
             busy_poll.request();

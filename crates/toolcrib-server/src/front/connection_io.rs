@@ -11,11 +11,11 @@ use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
-use toolcrib_upstream::write_batch::{Unwritten, SocketWriter};
+use toolcrib_upstream::write_batch::{SocketWriter, Unwritten};
 
-use super::request_body::BodyError;
-use super::prefixed_stream::PrefixedStream;
 use super::busy_poll::{BusyPoll, WaitTracker};
+use super::prefixed_stream::PrefixedStream;
+use super::request_body::BodyError;
 use crate::body_budget::{BudgetExceeded, Reservation};
 
 /// Initial input buffer. Usual requests are much smaller, so one read shows that no more input is available.
@@ -73,9 +73,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ConnectionIo<S> {
         socket_writer: Option<SocketWriter>,
     ) -> Self {
         let (input, output, backlog) = (BytesMut::new(), Vec::new(), Bytes::new());
-        let (read_wait, work_wait) = (WaitTracker::new(busy_poll.clone()), WaitTracker::new(busy_poll));
+        let (read_wait, work_wait) =
+            (WaitTracker::new(busy_poll.clone()), WaitTracker::new(busy_poll));
         let deadline = Deadline::after(timeout);
-        ConnectionIo { socket_writer, stream, input, output, backlog, deadline, read_wait, work_wait }
+        ConnectionIo {
+            socket_writer,
+            stream,
+            input,
+            output,
+            backlog,
+            deadline,
+            read_wait,
+            work_wait,
+        }
     }
 
     /// Hands the connection over after all output is written.
@@ -122,7 +132,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ConnectionIo<S> {
         self.deadline.set(timeout);
         while self.input.len() < length {
             match self.read_more().await {
-                ReadOutcome::Data => reservation.resize(self.input.len()).map_err(|BudgetExceeded| BodyError::BudgetExceeded)?,
+                ReadOutcome::Data => reservation
+                    .resize(self.input.len())
+                    .map_err(|BudgetExceeded| BodyError::BudgetExceeded)?,
                 ReadOutcome::End => return Err(BodyError::Incomplete),
                 ReadOutcome::TimedOut => return Err(BodyError::TooSlow),
             }
@@ -220,7 +232,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ConnectionIo<S> {
 
     /// Writes older output. Returns `false` if the peer will never accept it.
     fn write_backlog(&mut self, cx: &mut Context<'_>) -> bool {
-        match self.socket_writer.as_ref().and_then(|socket_writer| socket_writer.poll_unwritten(cx)) {
+        match self.socket_writer.as_ref().and_then(|socket_writer| socket_writer.poll_unwritten(cx))
+        {
             Some(Unwritten { error: Some(_), .. }) => return false,
             Some(left) => self.backlog = left.bytes.into(),
             None => {}
@@ -342,7 +355,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
     use tokio::task::JoinSet;
     use tokio::time::{sleep, timeout};
-    use toolcrib_upstream::write_batch::{WriteBatch, CurrentBatchGuard};
+    use toolcrib_upstream::write_batch::{CurrentBatchGuard, WriteBatch};
 
     use super::*;
 
@@ -372,7 +385,9 @@ mod tests {
         // A shorter timeout must fire before a longer one that is already set.
         connection.start_request(TIMEOUT);
         assert_eq!(
-            connection.read_at_least(100, Duration::from_secs(1), &mut Reservation::default()).await,
+            connection
+                .read_at_least(100, Duration::from_secs(1), &mut Reservation::default())
+                .await,
             Err(BodyError::TooSlow)
         );
         assert_eq!(begun.elapsed().as_secs(), passed + 1);
@@ -385,12 +400,19 @@ mod tests {
         theirs.write_all(b"next").await.unwrap();
         assert_eq!(connection.run_while_connected(pin!(ready(1))).await, Some(1));
         let work = pin!(sleep(TIMEOUT * 2));
-        assert_eq!(connection.run_while_connected(work).await, Some(()), "no timeout applies to work");
+        assert_eq!(
+            connection.run_while_connected(work).await,
+            Some(()),
+            "no timeout applies to work"
+        );
         assert_eq!(&connection.input[..], b"next");
         drop(theirs);
         assert_eq!(connection.run_while_connected(pin!(pending::<()>())).await, None);
         assert_eq!(connection.read_at_least(4, TIMEOUT, &mut Reservation::default()).await, Ok(()));
-        assert_eq!(connection.read_at_least(5, TIMEOUT, &mut Reservation::default()).await, Err(BodyError::Incomplete));
+        assert_eq!(
+            connection.read_at_least(5, TIMEOUT, &mut Reservation::default()).await,
+            Err(BodyError::Incomplete)
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -400,11 +422,28 @@ mod tests {
         let reading = async {
             let idle = pin!(pending::<()>());
             let _ = timeout(TIMEOUT, connection.run_while_connected(idle)).await;
-            assert!((READ_AHEAD..2 * READ_AHEAD).contains(&connection.input.len()), "{}", connection.input.len());
-            connection.read_at_least(3 * MAX_IDLE_CAPACITY, TIMEOUT, &mut Reservation::default()).await.unwrap();
-            assert_eq!(connection.take_input(3 * MAX_IDLE_CAPACITY), vec![7; 3 * MAX_IDLE_CAPACITY]);
-            assert!(connection.input.capacity() < MAX_IDLE_CAPACITY, "{}", connection.input.capacity());
-            connection.read_at_least(MAX_IDLE_CAPACITY, TIMEOUT, &mut Reservation::default()).await.unwrap();
+            assert!(
+                (READ_AHEAD..2 * READ_AHEAD).contains(&connection.input.len()),
+                "{}",
+                connection.input.len()
+            );
+            connection
+                .read_at_least(3 * MAX_IDLE_CAPACITY, TIMEOUT, &mut Reservation::default())
+                .await
+                .unwrap();
+            assert_eq!(
+                connection.take_input(3 * MAX_IDLE_CAPACITY),
+                vec![7; 3 * MAX_IDLE_CAPACITY]
+            );
+            assert!(
+                connection.input.capacity() < MAX_IDLE_CAPACITY,
+                "{}",
+                connection.input.capacity()
+            );
+            connection
+                .read_at_least(MAX_IDLE_CAPACITY, TIMEOUT, &mut Reservation::default())
+                .await
+                .unwrap();
         };
         tokio::join!(sending, reading);
         assert_eq!(connection.input.len(), MAX_IDLE_CAPACITY);
@@ -421,11 +460,16 @@ mod tests {
             assert_eq!(done.get(), 2);
         };
         tokio::join!(writing(&mut first), writing(&mut second));
-        assert_eq!(first.flush().now_or_never().map(Result::ok), Some(Some(())), "no output is left");
+        assert_eq!(
+            first.flush().now_or_never().map(Result::ok),
+            Some(Some(())),
+            "no output is left"
+        );
     }
 
     /// A connection with batched writes. The guard keeps the batch alive.
-    async fn batched_connection() -> (ConnectionIo<TcpStream>, TcpStream, (CurrentBatchGuard, JoinSet<()>)) {
+    async fn batched_connection()
+    -> (ConnectionIo<TcpStream>, TcpStream, (CurrentBatchGuard, JoinSet<()>)) {
         let (burst, mut writing) = (WriteBatch::default(), JoinSet::new());
         let settled = burst.set_current();
         writing.spawn(burst.run());

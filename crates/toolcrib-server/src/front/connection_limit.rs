@@ -130,7 +130,9 @@ impl ConnectionLimit {
     pub(super) fn close_oldest_idle(&self) -> bool {
         let mut table = self.lock();
         let found = table.addresses.values_mut().filter(|entry| entry.oldest_idle().is_some());
-        let closed = found.min_by_key(|entry| entry.oldest_idle()).and_then(AddressConnections::remove_oldest_idle);
+        let closed = found
+            .min_by_key(|entry| entry.oldest_idle())
+            .and_then(AddressConnections::remove_oldest_idle);
         drop(table);
         closed.inspect(|closed| closed.close()).is_some()
     }
@@ -170,7 +172,11 @@ mod tests {
 
     use super::*;
 
-    fn admitted(limit: &ConnectionLimit, from: Option<IpAddr>, max: usize) -> Option<ConnectionPermit> {
+    fn admitted(
+        limit: &ConnectionLimit,
+        from: Option<IpAddr>,
+        max: usize,
+    ) -> Option<ConnectionPermit> {
         limit.try_acquire(from, max).inspect(|permit| permit.state().mark_admitted())
     }
 
@@ -179,7 +185,8 @@ mod tests {
         let limit = ConnectionLimit::default();
         let [one, same, other] =
             ["2001:db8::1", "2001:db8::2", "1.2.3.4"].map(|address| address.parse().ok());
-        let held: Vec<ConnectionPermit> = [one, same].map(|from| admitted(&limit, from, 2).unwrap()).into();
+        let held: Vec<ConnectionPermit> =
+            [one, same].map(|from| admitted(&limit, from, 2).unwrap()).into();
         assert!(limit.try_acquire(one, 2).is_none() && limit.try_acquire(same, 2).is_none());
         assert!(limit.lock().addresses[&address_block(one.unwrap())].has_warned);
         assert!(limit.try_acquire(None, 0).is_some(), "the owner's socket has no address");
@@ -210,7 +217,9 @@ mod tests {
         let third = serve(limit.try_acquire(one, 2).expect("the second is closed"), 3);
         assert!(second.task.get().is_some() && limit.has_idle());
         third.mark_admitted();
-        assert!(limit.try_acquire(one, 2).is_none() && !limit.has_idle() && !limit.close_oldest_idle());
+        assert!(
+            limit.try_acquire(one, 2).is_none() && !limit.has_idle() && !limit.close_oldest_idle()
+        );
         let _fourth = serve(limit.try_acquire(other, 2).unwrap(), 4);
         assert!(limit.has_idle() && limit.close_oldest_idle());
         for _ in 0..2 {

@@ -13,21 +13,21 @@ use http_body_util::BodyExt;
 use hyper::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite};
 use toolcrib_upstream::write_batch::SocketWriter;
-use toolcrib_wire::{TextGuard, RawJson};
+use toolcrib_wire::{RawJson, TextGuard};
 
+use super::busy_poll::BusyPoll;
+use super::connection_io::{ConnectionIo, ReadOutcome};
 use super::connection_limit::ConnectionState;
-use super::request_head::{self, ParsedHead, HeaderBlock, RequestFraming};
 use super::listen::ConnectionOrigin;
 use super::prefixed_stream::PrefixedStream;
+use super::request_head::{self, HeaderBlock, ParsedHead, RequestFraming};
 use super::response::{GatewayResponse, HttpResponse};
+use super::response_writer::{self, BodyLength, DateCache};
 use super::route::{self, AuthInput};
-use super::response_writer::{self, DateCache, BodyLength};
-use super::busy_poll::BusyPoll;
-use super::connection_io::{ReadOutcome, ConnectionIo};
-use super::{Front, token_expiry, request_body};
-use crate::shutdown::ShutdownListener;
+use super::{Front, request_body, token_expiry};
 use crate::gateway;
 use crate::identity::Principal;
+use crate::shutdown::ShutdownListener;
 
 /// Serves requests of the fast path. Returns the connection when another request arrives.
 pub(super) async fn serve<S>(
@@ -42,15 +42,18 @@ where
 {
     let read_timeout = front.limits().read;
     let io = ConnectionIo::new(stream, read_timeout, busy_poll, socket_writer);
-    let mut connection = FastConnection { front, origin, state, read_timeout, io, date: DateCache::default() };
+    let mut connection =
+        FastConnection { front, origin, state, read_timeout, io, date: DateCache::default() };
     let mut headers = HeaderBlock::default();
     let mut shutdown = front.shutdown.listener();
     let goes_on = loop {
         match connection.next_request(&mut headers, &mut shutdown).await {
-            NextRequest::Fast(framing) => match connection.handle_request(&headers, framing).await {
-                Some(()) => {}
-                None => break false,
-            },
+            NextRequest::Fast(framing) => {
+                match connection.handle_request(&headers, framing).await {
+                    Some(()) => {}
+                    None => break false,
+                }
+            }
             NextRequest::Other => break true,
             NextRequest::End => break false,
         }
@@ -79,7 +82,11 @@ enum NextRequest {
 
 /// Methods return `None` when the connection must close.
 impl<S: AsyncRead + AsyncWrite + Unpin> FastConnection<'_, S> {
-    async fn next_request(&mut self, headers: &mut HeaderBlock, shutdown: &mut ShutdownListener<'_>) -> NextRequest {
+    async fn next_request(
+        &mut self,
+        headers: &mut HeaderBlock,
+        shutdown: &mut ShutdownListener<'_>,
+    ) -> NextRequest {
         self.io.start_request(self.read_timeout);
         let mut scanned = 0;
         loop {
@@ -100,7 +107,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FastConnection<'_, S> {
         }
     }
 
-    async fn handle_request(&mut self, headers: &HeaderBlock, framing: RequestFraming) -> Option<()> {
+    async fn handle_request(
+        &mut self,
+        headers: &HeaderBlock,
+        framing: RequestFraming,
+    ) -> Option<()> {
         let input = AuthInput::new(headers, gateway::PATH, self.origin);
         let admitting = pin!(route::admit(self.front, input));
         let principal = match self.io.run_while_connected(admitting).await? {
@@ -113,13 +124,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FastConnection<'_, S> {
             Err(refused) => return self.send_rejection(*refused, framing).await,
         };
         let (entry_point, _) = self.origin;
-        let serving = gateway::serve_whole(self.front, &principal, entry_point, headers, (body, guard));
+        let serving =
+            gateway::serve_whole(self.front, &principal, entry_point, headers, (body, guard));
         let answering = pin!(serving);
         match self.io.run_while_connected(answering).await? {
-            GatewayResponse::Message(status, message) => self.send_message(status, &message, framing.closes).await,
+            GatewayResponse::Message(status, message) => {
+                self.send_message(status, &message, framing.closes).await
+            }
             GatewayResponse::Http(response) => {
                 let expiry = Some(self.state.expiry_sender());
-                let response = token_expiry::expire_with_token(self.front, headers, entry_point, &principal, expiry, response);
+                let response = token_expiry::expire_with_token(
+                    self.front,
+                    headers,
+                    entry_point,
+                    &principal,
+                    expiry,
+                    response,
+                );
                 self.send_response(response, framing.closes).await
             }
         }
@@ -137,13 +158,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FastConnection<'_, S> {
         }
         let (limits, read_timeout) = self.front.gateway.message_limits();
         request_body::check_body(headers, length, &limits)?;
-        let mut reservation = self.front.gateway.reservation(principal.may_choose_agent, &principal.agent);
-        self.io.read_at_least(length, read_timeout, &mut reservation).await.map_err(request_body::body_error_response)?;
+        let mut reservation =
+            self.front.gateway.reservation(principal.may_choose_agent, &principal.agent);
+        self.io
+            .read_at_least(length, read_timeout, &mut reservation)
+            .await
+            .map_err(request_body::body_error_response)?;
         Ok((self.io.take_input(length), reservation.into_held()))
     }
 
     /// Sends a response to a request whose body may be incomplete, and then never completes.
-    async fn send_rejection(&mut self, response: HttpResponse, framing: RequestFraming) -> Option<()> {
+    async fn send_rejection(
+        &mut self,
+        response: HttpResponse,
+        framing: RequestFraming,
+    ) -> Option<()> {
         let is_whole = self.io.input.len() >= framing.body_length;
         match is_whole {
             true => drop(self.io.take_input(framing.body_length)),
@@ -158,12 +187,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FastConnection<'_, S> {
     }
 
     /// Sends one JSON-RPC message, the usual response.
-    async fn send_message(&mut self, status: StatusCode, message: &RawJson, closes: bool) -> Option<()> {
+    async fn send_message(
+        &mut self,
+        status: StatusCode,
+        message: &RawJson,
+        closes: bool,
+    ) -> Option<()> {
         let closes = closes || self.front.is_closing();
         let size = BodyLength::Known(message.as_bytes().len() as u64);
         response_writer::write_status_line(&mut self.io.output, status);
         response_writer::write_header(&mut self.io.output, "content-type", b"application/json");
-        response_writer::write_head_end(&mut self.io.output, size, closes, self.date.format_at(SystemTime::now()));
+        response_writer::write_head_end(
+            &mut self.io.output,
+            size,
+            closes,
+            self.date.format_at(SystemTime::now()),
+        );
         self.io.write_buffered(message.as_bytes()).await.ok()?;
         self.finish_response(closes).await
     }
@@ -261,14 +300,18 @@ mod tests {
     }
 
     /// Counts the polls of a connection for `requests` notifications.
-    async fn polls(requests: usize, socket_writer: fn(&TcpStream) -> Option<SocketWriter>) -> usize {
+    async fn polls(
+        requests: usize,
+        socket_writer: fn(&TcpStream) -> Option<SocketWriter>,
+    ) -> usize {
         let (_folder, front, mut client, stream) = connected().await;
         let socket_writer = socket_writer(&stream);
         let polls = Arc::new(AtomicUsize::new(0));
         let (mut tasks, counted) = (JoinSet::new(), Arc::clone(&polls));
         let host = front.host.clone();
         tasks.spawn(async move {
-            let (origin, state) = ((EntryPoint::Loopback, PeerAddress(None)), ConnectionState::default());
+            let (origin, state) =
+                ((EntryPoint::Loopback, PeerAddress(None)), ConnectionState::default());
             let mut serving = pin!(serve(&front, stream, (origin, &state), None, socket_writer));
             let counting = poll_fn(|cx| {
                 counted.fetch_add(1, Ordering::Relaxed);
@@ -313,7 +356,8 @@ mod tests {
         let (host, socket_writer) = (front.host.clone(), SocketWriter::for_current_batch(&stream));
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
-            let (origin, state) = ((EntryPoint::Loopback, PeerAddress(None)), ConnectionState::default());
+            let (origin, state) =
+                ((EntryPoint::Loopback, PeerAddress(None)), ConnectionState::default());
             serve(&front, stream, (origin, &state), None, socket_writer).await.is_none()
         });
         send_notification(&mut client).await;

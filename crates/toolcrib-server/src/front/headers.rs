@@ -46,6 +46,9 @@ mod tests {
         headers.append(ORIGIN, HeaderValue::from_static("http://evil.example"));
         assert_eq!(headers.single("origin"), Err(AmbiguousHeader));
         headers.insert(ORIGIN, HeaderValue::from_bytes(b"http://\xe9vil.example").unwrap());
-        assert_eq!((headers.single("origin"), headers.text("origin")), (Err(AmbiguousHeader), None));
+        assert_eq!(
+            (headers.single("origin"), headers.text("origin")),
+            (Err(AmbiguousHeader), None)
+        );
     }
 }

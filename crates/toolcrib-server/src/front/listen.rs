@@ -20,11 +20,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use toolcrib_upstream::write_batch::SocketWriter;
 use toolcrib_upstream::process::open_file_limit;
+use toolcrib_upstream::write_batch::SocketWriter;
 
 use super::connection_limit::ConnectionState;
-use super::worker_threads::{WorkerThreads, ThreadSlot};
+use super::worker_threads::{ThreadSlot, WorkerThreads};
 use super::write_timeout::WriteTimeout;
 use super::{Front, fast_path, route};
 use crate::identity::EntryPoint;
@@ -84,7 +84,12 @@ impl Listener for UnixListener {
     }
 }
 
-pub(super) async fn serve<L: Listener>(front: &Arc<Front>, listener: L, entry_point: EntryPoint, threads: &WorkerThreads) {
+pub(super) async fn serve<L: Listener>(
+    front: &Arc<Front>,
+    listener: L,
+    entry_point: EntryPoint,
+    threads: &WorkerThreads,
+) {
     let router = route::router(front);
     let mut connections = JoinSet::new();
     let max = max_connections(entry_point, open_file_limit());
@@ -135,7 +140,8 @@ pub(super) async fn serve<L: Listener>(front: &Arc<Front>, listener: L, entry_po
 
 /// Leaves a quarter of the file descriptors to servers and to the owner's socket.
 fn max_connections(entry_point: EntryPoint, open_file_limit: Option<u64>) -> usize {
-    let files = open_file_limit.filter(|_| entry_point != EntryPoint::OwnerSocket).map(|max| max - max / 4);
+    let files =
+        open_file_limit.filter(|_| entry_point != EntryPoint::OwnerSocket).map(|max| max - max / 4);
     let files = files.and_then(|max| usize::try_from(max).ok());
     files.map_or(MAX_CONNECTIONS, |max| max.clamp(1, MAX_CONNECTIONS))
 }
@@ -148,7 +154,8 @@ async fn serve_connection(
     (origin, state): (ConnectionOrigin, Arc<ConnectionState>),
     slot: &ThreadSlot,
 ) {
-    let serving = fast_path::serve(&front, stream, (origin, &state), slot.busy_poll.clone(), socket_writer);
+    let serving =
+        fast_path::serve(&front, stream, (origin, &state), slot.busy_poll.clone(), socket_writer);
     if let Some(rest) = serving.await {
         // Boxed, because most connections never need it.
         Box::pin(serve_with_hyper(rest, front, router, (origin, state))).await;

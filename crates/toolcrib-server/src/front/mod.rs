@@ -1,22 +1,22 @@
 //! HTTP server for the gateway and the control API, on TCP addresses and on the owner's socket.
 
-mod connection_limit;
-mod request_head;
-pub mod headers;
-pub(crate) mod token_expiry;
-mod listen;
-mod worker_threads;
-mod index_page;
-mod write_timeout;
-pub mod pipe;
-pub mod request_body;
-mod fast_path;
-mod prefixed_stream;
-pub mod response;
-pub(crate) mod route;
-mod response_writer;
 mod busy_poll;
 mod connection_io;
+mod connection_limit;
+mod fast_path;
+pub mod headers;
+mod index_page;
+mod listen;
+pub mod pipe;
+mod prefixed_stream;
+pub mod request_body;
+mod request_head;
+pub mod response;
+mod response_writer;
+pub(crate) mod route;
+pub(crate) mod token_expiry;
+mod worker_threads;
+mod write_timeout;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -30,9 +30,9 @@ use toolcrib::Host;
 use toolcrib::host::Visibility;
 
 use crate::api::DialogActivity;
-use crate::shutdown::Shutdown;
 use crate::gateway::Gateway;
-use crate::identity::{EntryPoint, Identity, PrincipalLimits, Principal};
+use crate::identity::{EntryPoint, Identity, Principal, PrincipalLimits};
+use crate::shutdown::Shutdown;
 use crate::trace::TraceSender;
 use connection_limit::ConnectionLimit;
 pub use worker_threads::WorkerThreads;
@@ -154,11 +154,19 @@ impl Front {
     async fn sweep_idle(&self) {
         loop {
             let idle = self.limits().idle;
-            sleep(idle.map_or(SWEEP_INTERVAL, |idle| (idle / 2).clamp(MIN_SWEEP_INTERVAL, SWEEP_INTERVAL))).await;
+            sleep(idle.map_or(SWEEP_INTERVAL, |idle| {
+                (idle / 2).clamp(MIN_SWEEP_INTERVAL, SWEEP_INTERVAL)
+            }))
+            .await;
             let Some(idle) = idle else { continue };
-            self.gateway.close_idle_clients(idle, |dialog| self.dialog_activity.is_recent(dialog, idle)).await;
-            let is_busy = |id: &str| self.host.find_dialog(id).is_some_and(|it| it.has_running_calls());
-            for id in self.dialog_activity.remove_idle(idle, is_busy, |id| self.gateway.has_dialog(id)) {
+            self.gateway
+                .close_idle_clients(idle, |dialog| self.dialog_activity.is_recent(dialog, idle))
+                .await;
+            let is_busy =
+                |id: &str| self.host.find_dialog(id).is_some_and(|it| it.has_running_calls());
+            for id in
+                self.dialog_activity.remove_idle(idle, is_busy, |id| self.gateway.has_dialog(id))
+            {
                 if let Some(dialog) = self.host.find_dialog(&id) {
                     dialog.close().await;
                 }

@@ -10,7 +10,7 @@ use hyper::StatusCode;
 use hyper::body::Body;
 use hyper::header::CONTENT_TYPE;
 use tokio::time::timeout;
-use toolcrib_wire::{TextGuard, MessageLimits, MalformedMessage, Packet, parse_with_guard};
+use toolcrib_wire::{MalformedMessage, MessageLimits, Packet, TextGuard, parse_with_guard};
 
 use super::headers::Headers;
 use super::response::{self, HttpResponse};
@@ -45,7 +45,9 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     check_body(headers, 0, limits)?;
-    let body = read_all(body, limits.size, max_time, &mut reservation).await.map_err(body_error_response)?;
+    let body = read_all(body, limits.size, max_time, &mut reservation)
+        .await
+        .map_err(body_error_response)?;
     parse_with_guard(body, limits, reservation.into_held()).map_err(malformed_response)
 }
 
@@ -61,7 +63,11 @@ pub fn parse_message(
 }
 
 /// Checks content type and length before the body is read.
-pub fn check_body(headers: &dyn Headers, length: usize, limits: &MessageLimits) -> Result<(), Box<HttpResponse>> {
+pub fn check_body(
+    headers: &dyn Headers,
+    length: usize,
+    limits: &MessageLimits,
+) -> Result<(), Box<HttpResponse>> {
     if !is_json(headers) {
         return Err(Box::new(response::empty(StatusCode::UNSUPPORTED_MEDIA_TYPE)));
     }
@@ -111,7 +117,9 @@ where
                 false => BodyError::Incomplete,
             })?;
             if let Ok(data) = frame.into_data() {
-                reservation.resize(bytes.len() + data.remaining()).map_err(|BudgetExceeded| BodyError::BudgetExceeded)?;
+                reservation
+                    .resize(bytes.len() + data.remaining())
+                    .map_err(|BudgetExceeded| BodyError::BudgetExceeded)?;
                 bytes.put(data);
             }
         }

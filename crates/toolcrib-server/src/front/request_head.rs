@@ -4,7 +4,7 @@ use bytes::{Buf, BytesMut};
 use httparse::{EMPTY_HEADER, Header, Status};
 use toolcrib_wire::repeated_digits;
 
-use super::headers::{Headers, AmbiguousHeader};
+use super::headers::{AmbiguousHeader, Headers};
 
 /// Request line of the fast path.
 const REQUEST_LINE: &[u8] = b"POST /mcp HTTP/1.1\r\n";
@@ -114,7 +114,8 @@ impl HeaderBlock {
                 name.make_ascii_lowercase();
             }
         }
-        let is_length = |span: &&HeaderSpan| self.text.get(span.name.0..span.name.1) == Some(CONTENT_LENGTH);
+        let is_length =
+            |span: &&HeaderSpan| self.text.get(span.name.0..span.name.1) == Some(CONTENT_LENGTH);
         // The parser accepts only one content length.
         self.previous.length = self.spans.iter().find(is_length).map_or((0, 0), |span| span.value);
         true
@@ -123,22 +124,36 @@ impl HeaderBlock {
 
 /// Parses a head and removes it from the input; on failure the input stays unchanged. `scanned` is the number of bytes
 /// that were checked before.
-pub(super) fn parse_head(bytes: &mut BytesMut, scanned: usize, headers: &mut HeaderBlock) -> ParsedHead {
+pub(super) fn parse_head(
+    bytes: &mut BytesMut,
+    scanned: usize,
+    headers: &mut HeaderBlock,
+) -> ParsedHead {
     if let Some((length, framing)) = headers.reuse_previous(bytes) {
         bytes.advance(length);
         return ParsedHead::Complete(framing);
     }
     if bytes.len() < REQUEST_LINE.len() {
-        return if REQUEST_LINE.starts_with(bytes) { ParsedHead::Partial } else { ParsedHead::Unsupported };
+        return if REQUEST_LINE.starts_with(bytes) {
+            ParsedHead::Partial
+        } else {
+            ParsedHead::Unsupported
+        };
     }
     if !bytes.starts_with(REQUEST_LINE) {
         return ParsedHead::Unsupported;
     }
     if !may_be_complete(bytes, scanned) {
-        return if bytes.len() <= MAX_HEAD_SIZE { ParsedHead::Partial } else { ParsedHead::Unsupported };
+        return if bytes.len() <= MAX_HEAD_SIZE {
+            ParsedHead::Partial
+        } else {
+            ParsedHead::Unsupported
+        };
     }
     match parse_header_lines(bytes, &mut headers.spans) {
-        Ok((length, framing)) if headers.store(bytes.get(..length).unwrap_or_default(), framing) => {
+        Ok((length, framing))
+            if headers.store(bytes.get(..length).unwrap_or_default(), framing) =>
+        {
             bytes.advance(length);
             ParsedHead::Complete(framing)
         }
@@ -155,7 +170,10 @@ fn may_be_complete(bytes: &[u8], scanned: usize) -> bool {
 }
 
 /// Parses the length of a head and its framing.
-fn parse_header_lines(bytes: &[u8], spans: &mut Vec<HeaderSpan>) -> Result<(usize, RequestFraming), ParsedHead> {
+fn parse_header_lines(
+    bytes: &[u8],
+    spans: &mut Vec<HeaderSpan>,
+) -> Result<(usize, RequestFraming), ParsedHead> {
     let mut lines = [EMPTY_HEADER; MAX_HEADERS];
     let rest = bytes.get(REQUEST_LINE.len()..).unwrap_or_default();
     let (length, lines) = match httparse::parse_headers(rest, &mut lines) {
@@ -173,7 +191,11 @@ fn parse_header_lines(bytes: &[u8], spans: &mut Vec<HeaderSpan>) -> Result<(usiz
 }
 
 /// Finds the spans of the headers and their end. Returns `None` unless each line ends with its value and CRLF.
-fn locate_headers(bytes: &[u8], lines: &[Header<'_>], spans: &mut Vec<HeaderSpan>) -> Option<usize> {
+fn locate_headers(
+    bytes: &[u8],
+    lines: &[Header<'_>],
+    spans: &mut Vec<HeaderSpan>,
+) -> Option<usize> {
     let at = |part: &[u8]| {
         let start = (part.as_ptr() as usize).checked_sub(bytes.as_ptr() as usize)?;
         Some((start, start.checked_add(part.len())?))
@@ -241,7 +263,11 @@ mod tests {
             ("x-none:\r\nx-space: \r\nContent-Length: \t 007\r\nconnection: Close\r\n", 7, true),
         ] {
             let (parsed, filled, rest) = parse_text(&(post_request(headers) + "{}POST"));
-            assert_eq!(parsed, ParsedHead::Complete(RequestFraming { body_length, closes }), "{headers}");
+            assert_eq!(
+                parsed,
+                ParsedHead::Complete(RequestFraming { body_length, closes }),
+                "{headers}"
+            );
             assert_eq!(filled.spans.len(), headers.lines().count(), "{headers}");
             assert_eq!(&rest[..], b"{}POST", "{headers}");
         }
@@ -291,7 +317,11 @@ mod tests {
             assert!(matches!(parse_head(&mut bytes, 0, &mut headers), ParsedHead::Complete(_)));
             let mut bytes = BytesMut::from(&*(second.clone() + "{}"));
             let parsed = parse_head(&mut bytes, 0, &mut headers);
-            assert_eq!(parsed, ParsedHead::Complete(RequestFraming { body_length, closes: true }), "{second}");
+            assert_eq!(
+                parsed,
+                ParsedHead::Complete(RequestFraming { body_length, closes: true }),
+                "{second}"
+            );
             assert_eq!(&bytes[..], b"{}");
             let length = headers.text(CONTENT_LENGTH).and_then(|text| text.parse().ok());
             assert_eq!(
@@ -324,7 +354,8 @@ mod tests {
     fn header_lookup_matches_header_map() {
         let values = ["", "1", "a b", "\t", "~", "\u{7f}", "\u{fc}", "\"", "a\tb"];
         for value in values {
-            let text = post_request(&format!("X-One: {value}\r\nContent-Length: 0\r\nx-one: other\r\n"));
+            let text =
+                post_request(&format!("X-One: {value}\r\nContent-Length: 0\r\nx-one: other\r\n"));
             let (parsed, headers, _) = parse_text(&text);
             assert_eq!(parsed == ParsedHead::Unsupported, value == "\u{7f}", "{text:?}");
             if parsed == ParsedHead::Unsupported {
@@ -414,7 +445,10 @@ mod tests {
         assert_eq!(parse_text(&long[..MAX_HEAD_SIZE]).0, ParsedHead::Partial);
         check_unsupported(&long);
         let mut bytes = BytesMut::from(&*long);
-        assert_eq!(parse_head(&mut bytes, MAX_HEAD_SIZE, &mut HeaderBlock::default()), ParsedHead::Unsupported);
+        assert_eq!(
+            parse_head(&mut bytes, MAX_HEAD_SIZE, &mut HeaderBlock::default()),
+            ParsedHead::Unsupported
+        );
     }
 
     fn check_unsupported(text: &str) {

@@ -101,7 +101,11 @@ pub fn status_for_error(error: &RpcError) -> StatusCode {
 
 /// Streams queued messages as events, after `first`. The tasks that fill the queue end with the stream, because streams
 /// cannot be resumed and their results would be lost.
-pub fn events(first: Option<Vec<u8>>, queue: mpsc::Receiver<RawJson>, tasks: JoinSet<()>) -> HttpResponse {
+pub fn events(
+    first: Option<Vec<u8>>,
+    queue: mpsc::Receiver<RawJson>,
+    tasks: JoinSet<()>,
+) -> HttpResponse {
     event_stream(first, queue, tasks, message_event)
 }
 

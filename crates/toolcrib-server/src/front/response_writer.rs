@@ -50,7 +50,13 @@ impl BodyLength {
 }
 
 /// Writes a response head. Framing headers of the response are replaced by those of `size` and `closes`.
-pub(super) fn write_head(out: &mut Vec<u8>, head: &Parts, size: BodyLength, closes: bool, date: &str) {
+pub(super) fn write_head(
+    out: &mut Vec<u8>,
+    head: &Parts,
+    size: BodyLength,
+    closes: bool,
+    date: &str,
+) {
     write_status_line(out, head.status);
     for (name, value) in &head.headers {
         if ![CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, DATE].contains(name) {
@@ -149,9 +155,17 @@ mod tests {
                 head_text(200, &[], BodyLength::Chunked, false),
                 "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ndate: now\r\n\r\n",
             ),
-            (head_text(204, &[], BodyLength::NoBody, false), "HTTP/1.1 204 No Content\r\ndate: now\r\n\r\n"),
             (
-                head_text(299, &[("content-length", "7"), ("date", "then")], BodyLength::Known(1), false),
+                head_text(204, &[], BodyLength::NoBody, false),
+                "HTTP/1.1 204 No Content\r\ndate: now\r\n\r\n",
+            ),
+            (
+                head_text(
+                    299,
+                    &[("content-length", "7"), ("date", "then")],
+                    BodyLength::Known(1),
+                    false,
+                ),
                 "HTTP/1.1 299 <none>\r\ncontent-length: 1\r\ndate: now\r\n\r\n",
             ),
         ] {
@@ -161,7 +175,9 @@ mod tests {
 
     #[test]
     fn body_of_unknown_size_is_chunked() {
-        for (size, wanted) in [(BodyLength::Chunked, "1a\r\n\r\n0\r\n\r\n"), (BodyLength::Known(26), "")] {
+        for (size, wanted) in
+            [(BodyLength::Chunked, "1a\r\n\r\n0\r\n\r\n"), (BodyLength::Known(26), "")]
+        {
             let mut out = Vec::new();
             size.write_chunk_start(&mut out, 26);
             size.write_chunk_end(&mut out);
@@ -181,6 +197,9 @@ mod tests {
         );
         assert_eq!(date.format_at(at(784_111_778)), "Sun, 06 Nov 1994 08:49:38 GMT");
         assert_eq!(date.format_at(at(1 << 40)), "Fri, 31 Dec 9999 23:59:59 GMT");
-        assert_eq!(date.format_at(UNIX_EPOCH - Duration::from_secs(5)), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(
+            date.format_at(UNIX_EPOCH - Duration::from_secs(5)),
+            "Thu, 01 Jan 1970 00:00:00 GMT"
+        );
     }
 }

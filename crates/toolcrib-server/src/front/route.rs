@@ -10,7 +10,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
 use toolcrib_config::Config;
-use toolcrib_config::model::host::{GatewaySettings, GatewayOAuth};
+use toolcrib_config::model::host::{GatewayOAuth, GatewaySettings};
 use toolcrib_config::model::security::GatewayProtection;
 use tower::Service;
 
@@ -18,10 +18,10 @@ use super::connection_limit::ConnectionState;
 use super::headers::Headers;
 use super::listen::{ConnectionOrigin, PeerAddress};
 use super::response::{self, HttpResponse};
-use super::{Front, token_expiry, index_page, pipe};
+use super::{Front, index_page, pipe, token_expiry};
 use crate::api::ApiError;
 use crate::identity::origin_guard::{self, AllowedNames};
-use crate::identity::{EntryPoint, ResourceMetadata, Principal, AccessDenied};
+use crate::identity::{AccessDenied, EntryPoint, Principal, ResourceMetadata};
 use crate::{api, gateway, metrics};
 
 /// Health paths are served over TCP even if the gateway's configuration is invalid.
@@ -53,7 +53,8 @@ pub(super) async fn handle_request(
     origin: ConnectionOrigin,
 ) -> HttpResponse {
     let credentials = authorization_header(request.headers());
-    let expiry = request.extensions().get::<Arc<ConnectionState>>().map(|state| state.expiry_sender());
+    let expiry =
+        request.extensions().get::<Arc<ConnectionState>>().map(|state| state.expiry_sender());
     if request.uri().path() == gateway::PATH {
         // Requests to the gateway bypass the router.
         let input = AuthInput::new(request.headers(), gateway::PATH, origin);
@@ -61,27 +62,47 @@ pub(super) async fn handle_request(
             Ok(principal) => {
                 mark_connection_admitted(request.extensions());
                 let response = gateway::serve(front, &principal, origin.0, request).await;
-                token_expiry::expire_with_token(front, &credentials, origin.0, &principal, expiry, response)
+                token_expiry::expire_with_token(
+                    front,
+                    &credentials,
+                    origin.0,
+                    &principal,
+                    expiry,
+                    response,
+                )
             }
             Err(refused) => *refused,
         };
     }
     let mut response = route_request(front, router, request, origin).await;
     match response.extensions_mut().remove::<Principal>() {
-        Some(principal) => token_expiry::expire_with_token(front, &credentials, origin.0, &principal, expiry, response),
+        Some(principal) => token_expiry::expire_with_token(
+            front,
+            &credentials,
+            origin.0,
+            &principal,
+            expiry,
+            response,
+        ),
         None => response,
     }
 }
 
 /// Handles a request with the router.
-async fn route_request(front: &Front, router: &Router, mut request: Request, origin: ConnectionOrigin) -> HttpResponse {
+async fn route_request(
+    front: &Front,
+    router: &Router,
+    mut request: Request,
+    origin: ConnectionOrigin,
+) -> HttpResponse {
     front.wait_configured().await;
     let config = front.host.config();
     if !is_allowed_origin(&config.gateway, request.headers(), origin.0) {
         return origin_rejection();
     }
     let (entry_point, peer) = origin;
-    let is_closed = entry_point != EntryPoint::OwnerSocket && config.security.protection == GatewayProtection::Invalid;
+    let is_closed = entry_point != EntryPoint::OwnerSocket
+        && config.security.protection == GatewayProtection::Invalid;
     if is_closed && !matches!(request.uri().path(), HEALTHZ | READYZ) {
         let input = AuthInput::new(request.headers(), request.uri().path(), origin);
         return auth_rejection(&config.gateway.oauth, &input, &AccessDenied::GatewayClosed);
@@ -101,7 +122,10 @@ fn authorization_header(headers: &HeaderMap) -> HeaderMap {
 }
 
 /// Authenticates the sender of a request to the gateway.
-pub(super) async fn admit(front: &Front, input: AuthInput<'_>) -> Result<Principal, Box<HttpResponse>> {
+pub(super) async fn admit(
+    front: &Front,
+    input: AuthInput<'_>,
+) -> Result<Principal, Box<HttpResponse>> {
     front.wait_configured().await;
     let config = front.host.config();
     match is_allowed_origin(&config.gateway, input.headers, input.entry_point) {
@@ -111,7 +135,11 @@ pub(super) async fn admit(front: &Front, input: AuthInput<'_>) -> Result<Princip
 }
 
 /// Returns whether the origin guard accepts a request. The owner's socket needs no guard.
-fn is_allowed_origin(gateway: &GatewaySettings, headers: &dyn Headers, entry_point: EntryPoint) -> bool {
+fn is_allowed_origin(
+    gateway: &GatewaySettings,
+    headers: &dyn Headers,
+    entry_point: EntryPoint,
+) -> bool {
     let address = match entry_point {
         EntryPoint::OwnerSocket => return true,
         EntryPoint::Loopback => None,
@@ -154,7 +182,11 @@ pub(super) struct AuthInput<'a> {
 }
 
 impl<'a> AuthInput<'a> {
-    pub(super) fn new(headers: &'a dyn Headers, path: &'a str, (entry_point, PeerAddress(peer)): ConnectionOrigin) -> Self {
+    pub(super) fn new(
+        headers: &'a dyn Headers,
+        path: &'a str,
+        (entry_point, PeerAddress(peer)): ConnectionOrigin,
+    ) -> Self {
         AuthInput { headers, path, entry_point, peer }
     }
 
@@ -165,8 +197,13 @@ impl<'a> AuthInput<'a> {
     }
 }
 
-async fn authenticate(front: &Front, config: &Config, input: AuthInput<'_>) -> Result<Principal, Box<HttpResponse>> {
-    let principal = front.identity.authenticate(config, input.headers, input.entry_point, input.peer).await;
+async fn authenticate(
+    front: &Front,
+    config: &Config,
+    input: AuthInput<'_>,
+) -> Result<Principal, Box<HttpResponse>> {
+    let principal =
+        front.identity.authenticate(config, input.headers, input.entry_point, input.peer).await;
     principal.map_err(|refused| Box::new(auth_rejection(&config.gateway.oauth, &input, &refused)))
 }
 
@@ -183,7 +220,11 @@ pub(crate) fn entry_point(extensions: &Extensions) -> EntryPoint {
 }
 
 /// The error response in the format of the requested path, with `WWW-Authenticate` or `Retry-After`.
-fn auth_rejection(oauth: &GatewayOAuth, input: &AuthInput<'_>, refused: &AccessDenied) -> HttpResponse {
+fn auth_rejection(
+    oauth: &GatewayOAuth,
+    input: &AuthInput<'_>,
+    refused: &AccessDenied,
+) -> HttpResponse {
     let is_api = input.path.starts_with("/api/");
     let status = ApiError::from(refused.clone()).status;
     let mut response = match is_api {

@@ -71,7 +71,9 @@ pub(super) fn expire_with_token(
         return response;
     }
     match front.token_expiry(headers, entry_point, principal) {
-        Some(token_expiry) => response.map(|body| Body::new(ExpiringBody { body, token_expiry, expiry })),
+        Some(token_expiry) => {
+            response.map(|body| Body::new(ExpiringBody { body, token_expiry, expiry }))
+        }
         None => response,
     }
 }

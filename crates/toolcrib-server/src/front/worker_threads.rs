@@ -59,10 +59,12 @@ impl WorkerThreads {
     /// Assigns a connection to the least loaded thread; `None` is the main thread. The main thread is preferred,
     /// because it serves the servers on standard streams.
     pub(super) fn assign_connection(&self) -> (ThreadSlot, Option<&Handle>) {
-        let workers = self.workers.iter().map(|it| (&it.connections, &it.busy_poll, Some(&it.handle)));
-        let (connections, busy_poll, thread) = workers.fold((&self.main_connections, &self.busy_poll, None), |least, other| {
-            if other.0.count() < least.0.count() { other } else { least }
-        });
+        let workers =
+            self.workers.iter().map(|it| (&it.connections, &it.busy_poll, Some(&it.handle)));
+        let (connections, busy_poll, thread) =
+            workers.fold((&self.main_connections, &self.busy_poll, None), |least, other| {
+                if other.0.count() < least.0.count() { other } else { least }
+            });
         // With a single thread, busy polling would delay the work that it waits for.
         let busy_poll = Some(busy_poll.clone()).filter(|_| !self.workers.is_empty());
         (ThreadSlot { connections: connections.increment(), busy_poll }, thread)

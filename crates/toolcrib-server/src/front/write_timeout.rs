@@ -28,7 +28,11 @@ impl<S> WriteTimeout<S> {
     }
 
     /// Turns a write that is pending for too long into a timeout error.
-    fn check_deadline<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn check_deadline<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        result: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if result.is_ready() {
             self.is_armed = false;
             return result;

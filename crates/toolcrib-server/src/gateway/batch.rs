@@ -24,11 +24,13 @@ pub(super) async fn respond_to_batch(
     for message in batch.into_messages() {
         match message {
             Ok(Message::Request(request)) if !client.has_capacity() => {
-                let (error, out) = (build::error(Some(&request.id), &too_many_requests_error()), out.clone());
+                let (error, out) =
+                    (build::error(Some(&request.id), &too_many_requests_error()), out.clone());
                 tasks.spawn(async move { send_if_some(&out, Some(error)).await });
             }
             Ok(Message::Request(request)) => {
-                let (answering, out) = (client.response_future(request, out.clone().into()), out.clone());
+                let (answering, out) =
+                    (client.response_future(request, out.clone().into()), out.clone());
                 tasks.spawn(async move { send_if_some(&out, answering.await).await });
             }
             Ok(Message::Notification(notification)) => client.handle_notification(&notification),
@@ -51,8 +53,14 @@ pub(super) async fn respond_to_batch(
         None
     });
     Some(
-        respond(PendingResponse { answer, notifications: queue.into(), accepts_events, activity: client.activity_guard(), continues_detached: true })
-            .await,
+        respond(PendingResponse {
+            answer,
+            notifications: queue.into(),
+            accepts_events,
+            activity: client.activity_guard(),
+            continues_detached: true,
+        })
+        .await,
     )
 }
 

@@ -10,10 +10,10 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
 use tokio::time::timeout;
-use toolcrib::host::{DialogCapabilities, CallContext, PendingRequest};
+use toolcrib::host::{CallContext, DialogCapabilities, PendingRequest};
 use toolcrib::lease::Reminder;
 use toolcrib::{CallRequest, Dialog, Turn};
-use toolcrib_upstream::conn::peer::{Cancellation, MailboxReceiver, CallNotification, mailbox};
+use toolcrib_upstream::conn::peer::{CallNotification, Cancellation, MailboxReceiver, mailbox};
 use toolcrib_wire::meta::PROGRESS_TOKEN;
 use toolcrib_wire::notification::LogMessage;
 use toolcrib_wire::param_header::{check_param_headers, param_headers};
@@ -22,12 +22,12 @@ use toolcrib_wire::{
     Body, Era, Json, ObjectWriter, ProgressToken, RawJson, Request, RpcError, build, method,
 };
 
-use super::dispatch::{call_error, empty_result, unknown_state_error};
-use super::request_context::RequestContext;
 use super::client::Client;
-use super::response_channel::ResponseHandle;
+use super::dispatch::{call_error, empty_result, unknown_state_error};
 use super::parked_calls::ParkedEntry;
 use super::reminder::with_reminder;
+use super::request_context::RequestContext;
+use super::response_channel::ResponseHandle;
 
 /// Capacity of the notification queue of one call. The oldest notifications are dropped when it is full.
 const MAX_NOTIFICATIONS: usize = 4096;
@@ -83,7 +83,8 @@ impl Client {
         let client_call = self.prepare_call(context, params, handle).await?;
         let begin = |call_context: CallContext| -> CallFuture {
             let name = params.name().map(|name| name.into_owned());
-            let arguments = params.arguments().map_or_else(empty_result, |it| params.message().part(it));
+            let arguments =
+                params.arguments().map_or_else(empty_result, |it| params.message().part(it));
             let (dialog, traces) = (client_call.dialog.clone(), self.gateway.traces.clone());
             let (agent, server) = (Arc::clone(&self.identity.agent), self.identity.server.clone());
             Box::pin(async move {
@@ -91,7 +92,8 @@ impl Client {
                 let tool = tool_name(&dialog, server.as_deref(), &name).await?;
                 let (span, meta) = traces.start_span(&agent, &name, call_context.meta);
                 let call_context = CallContext { meta, ..call_context };
-                let request = CallRequest { context: call_context, ..CallRequest::new(tool, arguments) };
+                let request =
+                    CallRequest { context: call_context, ..CallRequest::new(tool, arguments) };
                 let ended = dialog.execute(request).await;
                 if let Some(span) = span {
                     span.finish(&ended);
@@ -181,7 +183,8 @@ impl ClientCall<'_> {
             None => None,
         };
         let wants_notifications = self.token.is_some() || self.context.wants_log();
-        let (notification_sender, notifications) = wants_notifications.then(|| mailbox(MAX_NOTIFICATIONS)).unzip();
+        let (notification_sender, notifications) =
+            wants_notifications.then(|| mailbox(MAX_NOTIFICATIONS)).unzip();
         self.dialog.declare_capabilities(self.capabilities);
         let call = self.dialog.next_call_number();
         let cancellation = self.handle.cancellation.clone();
@@ -196,14 +199,25 @@ impl ClientCall<'_> {
             request_id: None,
             wants_reminder: method == method::TOOLS_CALL,
         };
-        let (running, can_forward) = (begin(call_context), self.capabilities != DialogCapabilities::default());
+        let (running, can_forward) =
+            (begin(call_context), self.capabilities != DialogCapabilities::default());
         let forwarded = HashSet::new();
-        self.drive(RunningCall { method, call, running, notifications, forwarded, can_forward, cancellation }).await
+        self.drive(RunningCall {
+            method,
+            call,
+            running,
+            notifications,
+            forwarded,
+            can_forward,
+            cancellation,
+        })
+        .await
     }
 
     fn take_parked(&self) -> Result<Option<ParkedEntry>, RpcError> {
         let state = self.params.request_state();
-        let parked = state.map(|state| self.client.take_parked(&state).ok_or_else(unknown_state_error));
+        let parked =
+            state.map(|state| self.client.take_parked(&state).ok_or_else(unknown_state_error));
         parked.transpose()
     }
 
@@ -224,7 +238,8 @@ impl ClientCall<'_> {
                 None => Vec::new(),
             };
             let is_modern = self.context.era() == Era::Modern;
-            if is_modern && !pending_requests.is_empty() && running_call.method != method::COMPLETE {
+            if is_modern && !pending_requests.is_empty() && running_call.method != method::COMPLETE
+            {
                 return self.require_input(&pending_requests, running_call);
             }
             for pending in pending_requests {
@@ -259,12 +274,14 @@ impl ClientCall<'_> {
         let carries = |it: &PendingRequest| it.carrier == Some(running_call.call);
         pending_requests.retain(|it| carries(it) && !running_call.forwarded.contains(&it.id));
         // A resumed call may declare fewer capabilities than the original one.
-        pending_requests.retain(|it| match self.capabilities.refusal(&it.method, it.params.json()) {
-            Some(refusal) => {
-                self.dialog.answer_request(it.id, Err(refusal));
-                false
+        pending_requests.retain(|it| {
+            match self.capabilities.refusal(&it.method, it.params.json()) {
+                Some(refusal) => {
+                    self.dialog.answer_request(it.id, Err(refusal));
+                    false
+                }
+                None => true,
             }
-            None => true,
         });
         pending_requests
     }
@@ -298,7 +315,11 @@ impl ClientCall<'_> {
     }
 
     /// Returns server requests as an `input_required` result. The call stays parked until the client returns.
-    fn require_input(&self, pending_requests: &[PendingRequest], running_call: RunningCall) -> Result<RawJson, RpcError> {
+    fn require_input(
+        &self,
+        pending_requests: &[PendingRequest],
+        running_call: RunningCall,
+    ) -> Result<RawJson, RpcError> {
         let mut requests = ObjectWriter::new();
         for pending in pending_requests {
             let request = ObjectWriter::new()
@@ -392,7 +413,9 @@ async fn tool_name(dialog: &Dialog, server: Option<&str>, name: &str) -> Result<
     tool.ok_or_else(|| RpcError::invalid_params(format!("unknown tool: {name}")))
 }
 
-async fn next_notification(notifications: &mut Option<MailboxReceiver<CallNotification>>) -> CallNotification {
+async fn next_notification(
+    notifications: &mut Option<MailboxReceiver<CallNotification>>,
+) -> CallNotification {
     if let Some(receiver) = notifications {
         if let Some(notification) = receiver.next().await {
             return notification;
@@ -406,7 +429,9 @@ async fn next_notification(notifications: &mut Option<MailboxReceiver<CallNotifi
 pub(super) fn forwarded_meta(params: &Body) -> Option<RawJson> {
     let meta = params.meta()?;
     let own = |key: &str| {
-        key == PROGRESS_TOKEN || key == super::DIALOG_META_KEY || key.starts_with("io.modelcontextprotocol/")
+        key == PROGRESS_TOKEN
+            || key == super::DIALOG_META_KEY
+            || key.starts_with("io.modelcontextprotocol/")
     };
     let mut rest = ObjectWriter::new();
     for (key, value) in meta.members().filter(|(key, _)| !own(key)) {

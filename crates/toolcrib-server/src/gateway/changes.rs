@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use toolcrib::Dialog;
-use toolcrib::host::{HostEvent, EventListener};
+use toolcrib::host::{EventListener, HostEvent};
 use toolcrib_wire::notification::LogMessage;
 use toolcrib_wire::subscription::{SubscriptionFilter, subscription_meta};
 use toolcrib_wire::{Id, ObjectWriter, RawJson, build, method};
 
 use super::client::Client;
-use super::list_cache::{ListKind, ListFingerprints};
+use super::list_cache::{ListFingerprints, ListKind};
 use super::response_channel::ResponseSender;
 
 /// Changes that a client wants to be notified of.
@@ -30,7 +30,11 @@ struct ChangeListener<'a> {
 }
 
 /// Forwards changes until the client or the host ends. Changes before the client's first request are not sent.
-pub(super) async fn forward_changes(client: Arc<Client>, filter: ChangeFilter, out: ResponseSender) {
+pub(super) async fn forward_changes(
+    client: Arc<Client>,
+    filter: ChangeFilter,
+    out: ResponseSender,
+) {
     let dialog = client.wait_for_dialog().await;
     let mut events = dialog.host().subscribe();
     let listener = ChangeListener { client: &client, dialog, filter, out };
@@ -49,8 +53,16 @@ impl ChangeListener<'_> {
         loop {
             match events.next().await.as_deref() {
                 Some(HostEvent::SnapshotPublished { .. }) => return true,
-                Some(HostEvent::DialogListsChanged { dialog }) if **dialog == *self.dialog.id() => return true,
-                Some(HostEvent::ServerNotification { dialog, method, params, in_call: false, .. }) => {
+                Some(HostEvent::DialogListsChanged { dialog }) if **dialog == *self.dialog.id() => {
+                    return true;
+                }
+                Some(HostEvent::ServerNotification {
+                    dialog,
+                    method,
+                    params,
+                    in_call: false,
+                    ..
+                }) => {
                     self.forward_notification(dialog.as_deref(), method, params.as_ref()).await;
                 }
                 Some(_) => {}
@@ -74,7 +86,9 @@ impl ChangeListener<'_> {
             listed.set(list, now);
             let notification = list.notification();
             // Resources and templates share one notification.
-            if is_new && self.wants_change(list) && announced.replace(notification) != Some(notification)
+            if is_new
+                && self.wants_change(list)
+                && announced.replace(notification) != Some(notification)
             {
                 self.send(notification, None).await;
             }
@@ -82,7 +96,12 @@ impl ChangeListener<'_> {
     }
 
     /// Forwards a notification of a server, if this client wants it. `dialog` is the dialog of the session.
-    async fn forward_notification(&self, dialog: Option<&str>, called: &str, params: Option<&RawJson>) {
+    async fn forward_notification(
+        &self,
+        dialog: Option<&str>,
+        called: &str,
+        params: Option<&RawJson>,
+    ) {
         let is_own = dialog == Some(self.dialog.id());
         // A notification of a shared session concerns all clients that see the server.
         let is_for_all = dialog.is_none() || is_own;
@@ -105,7 +124,9 @@ impl ChangeListener<'_> {
             (ChangeFilter::All, _) => true,
             (ChangeFilter::Subscribed(_, filter), ListKind::Tools) => filter.tools,
             (ChangeFilter::Subscribed(_, filter), ListKind::Prompts) => filter.prompts,
-            (ChangeFilter::Subscribed(_, filter), ListKind::Resources | ListKind::Templates) => filter.resources,
+            (ChangeFilter::Subscribed(_, filter), ListKind::Resources | ListKind::Templates) => {
+                filter.resources
+            }
         }
     }
 
@@ -139,6 +160,7 @@ impl ChangeListener<'_> {
             }
         };
         // A failure means that the client has disconnected, which ends this task elsewhere.
-        let _ = self.out.send(build::notification(method, params.as_ref().map(RawJson::json))).await;
+        let _ =
+            self.out.send(build::notification(method, params.as_ref().map(RawJson::json))).await;
     }
 }

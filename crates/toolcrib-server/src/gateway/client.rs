@@ -15,10 +15,10 @@ use toolcrib_wire::view::LogLevel;
 use toolcrib_wire::{Id, MalformedMessage, Message, RawJson, Response, RpcError, build};
 
 use super::Gateway;
-use super::request_context::{RequestContext, LegacySession};
-use super::list_cache::{ListKind, CachedList, ListFingerprints};
+use super::list_cache::{CachedList, ListFingerprints, ListKind};
+use super::parked_calls::{ParkedCalls, ParkedEntry};
+use super::request_context::{LegacySession, RequestContext};
 use super::response_channel::{ResponseHandle, ResponseSender};
-use super::parked_calls::{ParkedEntry, ParkedCalls};
 use crate::identity::namespace::dialog_id;
 
 /// Maximum number of concurrent requests of one client; more are refused.
@@ -44,7 +44,13 @@ pub struct ClientIdentity {
 impl ClientIdentity {
     /// A local client that sees everything visible to an agent.
     pub fn for_agent(agent: &str) -> Self {
-        ClientIdentity { principal: None, agent: agent.into(), may_choose_agent: true, server: None, dialog: None }
+        ClientIdentity {
+            principal: None,
+            agent: agent.into(),
+            may_choose_agent: true,
+            server: None,
+            dialog: None,
+        }
     }
 
     /// Returns whether another client may use this client's session: it must have the same principal, the same server
@@ -134,7 +140,8 @@ impl Drop for ForwardedRequest<'_> {
         let is_unanswered = self.client.state().forwarded.remove(&self.id).is_some();
         if self.is_sent && is_unanswered {
             let id = self.id.clone();
-            self.out.try_send(self.pending.cancellation.notification(id, "the request was withdrawn"));
+            self.out
+                .try_send(self.pending.cancellation.notification(id, "the request was withdrawn"));
         }
     }
 }
@@ -299,7 +306,12 @@ impl Client {
     }
 
     /// Registers a request and returns its number for `unregister_request`.
-    pub(super) fn register_request(&self, id: Id, task: AbortHandle, handle: &ResponseHandle) -> u64 {
+    pub(super) fn register_request(
+        &self,
+        id: Id,
+        task: AbortHandle,
+        handle: &ResponseHandle,
+    ) -> u64 {
         let mut state = self.state();
         state.in_flight += 1;
         state.last_request += 1;
@@ -349,7 +361,8 @@ impl Client {
         };
         let mut forwarded = ForwardedRequest { client: self, dialog, pending, id, out, is_sent };
         if !forwarded.is_sent {
-            let message = build::request(&forwarded.id, &pending.method, Some(pending.params.json()));
+            let message =
+                build::request(&forwarded.id, &pending.method, Some(pending.params.json()));
             out.send(message).await.ok()?;
             forwarded.is_sent = true;
         }
@@ -360,7 +373,8 @@ impl Client {
     pub(super) fn deliver_response(&self, response: Response) -> bool {
         let forwarded = response.id.as_ref().and_then(|id| self.state().forwarded.remove(id));
         let forwarded = forwarded.zip(self.begun_dialog());
-        forwarded.is_some_and(|(pending, dialog)| dialog.answer_request(pending, response.into_result()))
+        forwarded
+            .is_some_and(|(pending, dialog)| dialog.answer_request(pending, response.into_result()))
     }
 
     pub(super) fn subscribe(&self, uri: &str, subscription: ResourceSubscription) {

@@ -58,13 +58,20 @@ impl ClientTable {
     }
 
     /// Registers a client until its stream ends.
-    pub(super) fn register_stream(gateway: &Arc<Gateway>, client: &Arc<Client>) -> Result<StreamSession, TooManyClients> {
+    pub(super) fn register_stream(
+        gateway: &Arc<Gateway>,
+        client: &Arc<Client>,
+    ) -> Result<StreamSession, TooManyClients> {
         let session = gateway.clients.register_session(gateway, client)?;
         Ok(StreamSession { gateway: Arc::clone(gateway), session })
     }
 
     /// Registers a client with a new session and returns the session id.
-    pub(super) fn register_session(&self, gateway: &Gateway, client: &Arc<Client>) -> Result<String, TooManyClients> {
+    pub(super) fn register_session(
+        &self,
+        gateway: &Gateway,
+        client: &Arc<Client>,
+    ) -> Result<String, TooManyClients> {
         let id = random_id().map_err(|_| TooManyClients)?;
         let mut all = self.lock();
         all.check_limit(gateway, client)?;
@@ -83,7 +90,8 @@ impl ClientTable {
         is_used: impl Fn(&str) -> bool,
     ) -> Vec<Arc<Client>> {
         let is_idle = |client: &Client| {
-            client.idle_time() > max_idle && !client.begun_dialog().is_some_and(|dialog| is_used(dialog.id()))
+            client.idle_time() > max_idle
+                && !client.begun_dialog().is_some_and(|dialog| is_used(dialog.id()))
         };
         let mut all = self.lock();
         let mut idle: Vec<_> =
@@ -93,7 +101,9 @@ impl ClientTable {
     }
 
     pub(super) fn has_dialog(&self, id: &str) -> bool {
-        self.lock().each().any(|client| client.begun_dialog().is_some_and(|dialog| dialog.id() == id))
+        self.lock()
+            .each()
+            .any(|client| client.begun_dialog().is_some_and(|dialog| dialog.id() == id))
     }
 
     pub(super) fn count(&self) -> usize {
@@ -112,7 +122,8 @@ impl ClientMaps {
 
     /// Checks the number of sessions of the client's principal.
     fn check_limit(&self, gateway: &Gateway, client: &Client) -> Result<(), TooManyClients> {
-        let own = self.each().filter(|it| it.identity.principal == client.identity.principal).count();
+        let own =
+            self.each().filter(|it| it.identity.principal == client.identity.principal).count();
         if own >= gateway.limits().sessions { Err(TooManyClients) } else { Ok(()) }
     }
 }

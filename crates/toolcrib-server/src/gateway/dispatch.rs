@@ -10,12 +10,12 @@ use toolcrib_wire::view::{CacheHints, LogLevel, ServerCapabilities};
 use toolcrib_wire::{Body, Id, Json, ObjectWriter, RawJson, Request, RpcError, code, method};
 
 use super::call::CallOutcome;
-use super::request_context::{RequestContext, LegacySession};
 use super::changes::{self, ChangeFilter};
 use super::client::Client;
 use super::list_cache::ListKind;
-use super::response_channel::{ResponseHandle, ResponseSender};
 use super::parked_calls::ParkedEntry;
+use super::request_context::{LegacySession, RequestContext};
+use super::response_channel::{ResponseHandle, ResponseSender};
 use crate::version::supported_versions;
 
 impl Client {
@@ -71,7 +71,8 @@ impl Client {
             method::COMPLETE => self.complete_argument(context, params, handle).await,
             method::SET_LOG_LEVEL => {
                 let level = params.get("level").and_then(|level| LogLevel::read(&level.as_str()?));
-                let level = level.ok_or_else(|| RpcError::invalid_params("`level` is missing or unknown"))?;
+                let level = level
+                    .ok_or_else(|| RpcError::invalid_params("`level` is missing or unknown"))?;
                 self.dialog(context).await?.set_log_level(level);
                 self.set_log_level(level);
                 Ok(empty_result())
@@ -80,15 +81,26 @@ impl Client {
         }
     }
 
-    pub(super) fn complete_result(&self, context: &RequestContext, result: &RawJson, is_list: bool) -> RawJson {
+    pub(super) fn complete_result(
+        &self,
+        context: &RequestContext,
+        result: &RawJson,
+        is_list: bool,
+    ) -> RawJson {
         context.complete_result(result, &self.gateway.server, is_list)
     }
 
     /// Completes a result. For `input_required` it replaces the server's state with one that only this client can use.
-    pub(super) fn finish_call(&self, context: &RequestContext, outcome: &CallOutcome) -> Result<RawJson, RpcError> {
+    pub(super) fn finish_call(
+        &self,
+        context: &RequestContext,
+        outcome: &CallOutcome,
+    ) -> Result<RawJson, RpcError> {
         let result = match outcome {
             CallOutcome::Result(result) => return Ok(self.complete_result(context, result, false)),
-            CallOutcome::Cacheable(result) => return Ok(self.complete_result(context, result, true)),
+            CallOutcome::Cacheable(result) => {
+                return Ok(self.complete_result(context, result, true));
+            }
             CallOutcome::InputRequired(result) => result,
         };
         let Some(state) = result.get("requestState") else {
@@ -99,7 +111,11 @@ impl Client {
         Ok(self.complete_result(context, &result, false))
     }
 
-    async fn answer_list(&self, context: &RequestContext, list: ListKind) -> Result<RawJson, RpcError> {
+    async fn answer_list(
+        &self,
+        context: &RequestContext,
+        list: ListKind,
+    ) -> Result<RawJson, RpcError> {
         let dialog = self.dialog(context).await?;
         self.wait_for_servers().await;
         let turn = dialog.turn().await;
@@ -110,8 +126,8 @@ impl Client {
 
     fn initialize(&self, params: &Body) -> Result<RawJson, RpcError> {
         let params = params.raw().unwrap_or_else(empty_result);
-        let opening =
-            InitializeParams::read(params).map_err(|flaw| RpcError::invalid_params(flaw.to_string()))?;
+        let opening = InitializeParams::read(params)
+            .map_err(|flaw| RpcError::invalid_params(flaw.to_string()))?;
         let opened = LegacySession::new(&opening);
         let version = opened.version.clone();
         self.open_session(opened);

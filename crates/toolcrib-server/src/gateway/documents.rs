@@ -5,10 +5,10 @@ use toolcrib::host::CallContext;
 use toolcrib::results::CallError;
 use toolcrib_wire::{Body, Era, ObjectWriter, RawJson, RpcError, code, method};
 
-use super::dispatch::{call_error, empty_result, uri_param};
-use super::call::{OWN_PARAMS, CallFuture, CallOutcome, forwarded_params, forwarded_meta};
-use super::request_context::RequestContext;
+use super::call::{CallFuture, CallOutcome, OWN_PARAMS, forwarded_meta, forwarded_params};
 use super::client::Client;
+use super::dispatch::{call_error, empty_result, uri_param};
+use super::request_context::RequestContext;
 use super::response_channel::ResponseHandle;
 
 impl Client {
@@ -23,8 +23,13 @@ impl Client {
         let dialog = client_call.dialog.clone();
         let begin = |call_context: CallContext| -> CallFuture {
             Box::pin(async move {
-                let read = dialog.turn().await.read_resource_with(&uri, server.as_deref(), &call_context).await;
-                read.map(|read| CallOutcome::from_result(read, true)).map_err(|error| read_error(era, &uri, &error))
+                let read = dialog
+                    .turn()
+                    .await
+                    .read_resource_with(&uri, server.as_deref(), &call_context)
+                    .await;
+                read.map(|read| CallOutcome::from_result(read, true))
+                    .map_err(|error| read_error(era, &uri, &error))
             })
         };
         client_call.execute(method::RESOURCES_READ, begin).await
@@ -38,7 +43,8 @@ impl Client {
     ) -> Result<RawJson, RpcError> {
         let name = params.name().ok_or_else(|| RpcError::invalid_params("`name` is missing"))?;
         let (name, server) = (name.into_owned(), self.identity.server.clone());
-        let arguments = params.arguments().map_or_else(empty_result, |it| params.message().part(it));
+        let arguments =
+            params.arguments().map_or_else(empty_result, |it| params.message().part(it));
         let client_call = self.prepare_call(context, params, handle).await?;
         let dialog = client_call.dialog.clone();
         let begin = |call_context: CallContext| -> CallFuture {
@@ -46,7 +52,8 @@ impl Client {
                 let turn = dialog.turn().await;
                 let name = prompt_name(&turn, server.as_deref(), &name)?;
                 let got = turn.get_prompt_with(&name, arguments, &call_context).await;
-                got.map(|got| CallOutcome::from_result(got, false)).map_err(|error| call_error(&error))
+                got.map(|got| CallOutcome::from_result(got, false))
+                    .map_err(|error| call_error(&error))
             })
         };
         client_call.execute(method::PROMPTS_GET, begin).await
@@ -58,7 +65,8 @@ impl Client {
         params: &Body,
         handle: &ResponseHandle,
     ) -> Result<RawJson, RpcError> {
-        let (completion, server) = (params.raw().unwrap_or_else(empty_result), self.identity.server.clone());
+        let (completion, server) =
+            (params.raw().unwrap_or_else(empty_result), self.identity.server.clone());
         let client_call = self.prepare_call(context, params, handle).await?;
         let dialog = client_call.dialog.clone();
         let begin = |call_context: CallContext| -> CallFuture {
@@ -72,19 +80,29 @@ impl Client {
         client_call.execute(method::COMPLETE, begin).await
     }
 
-    pub(super) async fn subscribe_resource(&self, context: &RequestContext, params: &Body) -> Result<RawJson, RpcError> {
+    pub(super) async fn subscribe_resource(
+        &self,
+        context: &RequestContext,
+        params: &Body,
+    ) -> Result<RawJson, RpcError> {
         let uri = uri_param(params)?;
         let turn = self.dialog(context).await?.turn().await;
         let extra_params = forwarded_params(method::RESOURCES_SUBSCRIBE, params);
-        let call_context = CallContext { meta: forwarded_meta(params), extra_params, ..CallContext::default() };
-        let followed = turn.subscribe_with(&uri, self.identity.server.as_deref(), &call_context).await;
+        let call_context =
+            CallContext { meta: forwarded_meta(params), extra_params, ..CallContext::default() };
+        let followed =
+            turn.subscribe_with(&uri, self.identity.server.as_deref(), &call_context).await;
         self.subscribe(&uri, followed.map_err(|error| call_error(&error))?);
         Ok(empty_result())
     }
 }
 
 /// Completion params with the host's names, without members between the client and the gateway.
-fn completion_params(turn: &Turn, server: Option<&str>, params: &RawJson) -> Result<RawJson, RpcError> {
+fn completion_params(
+    turn: &Turn,
+    server: Option<&str>,
+    params: &RawJson,
+) -> Result<RawJson, RpcError> {
     let completion = params.with_members(OWN_PARAMS.map(|name| (name, None)));
     let reference = completion.get("ref").unwrap_or_else(empty_result);
     let Some(name) = reference.get("name") else { return Ok(completion) };

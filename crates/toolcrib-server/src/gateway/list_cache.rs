@@ -72,7 +72,10 @@ impl ListKind {
             }
             (Self::Tools, Some(server)) => {
                 let own = turn.tools_of(server);
-                ("tools", own.iter().map(|it| with_name(it.definition(), it.original_name())).collect())
+                (
+                    "tools",
+                    own.iter().map(|it| with_name(it.definition(), it.original_name())).collect(),
+                )
             }
             (Self::Prompts, None) => {
                 ("prompts", turn.prompts().iter().map(|it| it.definition()).collect())
@@ -99,7 +102,12 @@ impl ListKind {
 
 impl ListCache {
     /// The list that a client of this snapshot sees, optionally of one server only.
-    pub(super) fn get(&self, turn: &Turn, server: Option<&Arc<str>>, list: ListKind) -> Arc<CachedList> {
+    pub(super) fn get(
+        &self,
+        turn: &Turn,
+        server: Option<&Arc<str>>,
+        list: ListKind,
+    ) -> Arc<CachedList> {
         let sight = turn.list_key();
         let is_it =
             |it: &&CacheEntry| it.list == list && it.server.as_ref() == server && it.sight == sight;
@@ -115,7 +123,12 @@ impl ListCache {
         entries.retain(|it| it.sight.version() >= sight.version());
         let excess = (entries.len() + 1).saturating_sub(MAX_ENTRIES);
         entries.drain(..excess);
-        entries.push(CacheEntry { sight, server: server.cloned(), list, listed: Arc::clone(&listed) });
+        entries.push(CacheEntry {
+            sight,
+            server: server.cloned(),
+            list,
+            listed: Arc::clone(&listed),
+        });
         listed
     }
 

@@ -6,23 +6,23 @@
 //! client and server are both of the modern era, the `input_required` result is the server's own. If only the client
 //! is, the call stays open in the host until the client returns.
 
-mod dispatch;
 mod batch;
 mod call;
-mod request_context;
 mod changes;
 mod client;
 mod clients;
+mod dispatch;
 mod documents;
-mod streamable_http;
 mod list_cache;
 mod metered_stream;
-mod response_channel;
 mod parked_calls;
-mod reminder;
 mod post_response;
+mod reminder;
+mod request_context;
+mod response_channel;
 mod sse;
 mod stream_client;
+mod streamable_http;
 mod trace_context;
 mod websocket;
 
@@ -42,10 +42,10 @@ pub use client::{Client, ClientIdentity};
 pub(crate) use streamable_http::{serve, serve_whole};
 
 use crate::body_budget::{self, BodyBudget, BodyShare, Reservation};
-use crate::shutdown::Shutdown;
 use crate::front::Front;
-use crate::identity::{PrincipalLimits, RequestRate, AccessDenied};
+use crate::identity::{AccessDenied, PrincipalLimits, RequestRate};
 use crate::message_stream::LIMITS;
+use crate::shutdown::Shutdown;
 use crate::trace::TraceSender;
 use clients::ClientTable;
 use list_cache::ListCache;
@@ -88,7 +88,11 @@ impl Gateway {
     }
 
     /// Like [`Gateway::with_traces`], and counts requests together with those on other interfaces.
-    pub(crate) fn with_request_rate(host: Host, traces: TraceSender, request_rate: RequestRate) -> Arc<Self> {
+    pub(crate) fn with_request_rate(
+        host: Host,
+        traces: TraceSender,
+        request_rate: RequestRate,
+    ) -> Arc<Self> {
         let server = Implementation::new("toolcrib", env!("CARGO_PKG_VERSION"));
         Arc::new(Gateway {
             host,
@@ -121,7 +125,11 @@ impl Gateway {
     }
 
     /// Closes clients that are idle, except those whose dialog is in use elsewhere.
-    pub(crate) async fn close_idle_clients(&self, max_idle: Duration, is_used: impl Fn(&str) -> bool) {
+    pub(crate) async fn close_idle_clients(
+        &self,
+        max_idle: Duration,
+        is_used: impl Fn(&str) -> bool,
+    ) {
         for client in self.clients.remove_idle(max_idle, is_used) {
             client.close().await;
         }
@@ -166,7 +174,8 @@ impl Gateway {
     /// Opens a reservation for a body. A principal that may choose its agent counts as having grants.
     pub(crate) fn reservation(&self, may_choose_agent: bool, agent: &str) -> Reservation {
         let config = self.host.config();
-        let max = body_budget::budget_bytes(config.gateway.limits.bodies.map(|it| it.0), self.memory);
+        let max =
+            body_budget::budget_bytes(config.gateway.limits.bodies.map(|it| it.0), self.memory);
         let has_grants = may_choose_agent || self.host.has_grants(agent);
         self.bodies.reserve(BodyShare::new(max, has_grants))
     }

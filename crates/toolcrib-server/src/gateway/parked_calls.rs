@@ -48,7 +48,8 @@ struct ParkedSlot {
 impl ParkedCalls {
     /// Parks an entry and returns its state.
     pub(super) fn park(&self, entry: ParkedEntry) -> Result<String, RpcError> {
-        let state = random_id().map_err(|_| RpcError::internal("the system random number generator failed"))?;
+        let state = random_id()
+            .map_err(|_| RpcError::internal("the system random number generator failed"))?;
         let mut timer = JoinSet::new();
         timer.spawn(expire(Arc::downgrade(&self.0), state.clone()));
         let mut slots = lock(&self.0);
@@ -136,7 +137,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn parked_entry_is_removed_once_and_expires() {
         let parked_calls = ParkedCalls::default();
-        let names: Vec<String> = (0..=MAX_PARKED).map(|it| parked_calls.park(state(it)).unwrap()).collect();
+        let names: Vec<String> =
+            (0..=MAX_PARKED).map(|it| parked_calls.park(state(it)).unwrap()).collect();
         assert_eq!(removed(&parked_calls, &names[0]), None, "the oldest entry is dropped");
         assert_eq!(removed(&parked_calls, &names[1]).as_deref(), Some("\"1\""));
         assert_eq!(removed(&parked_calls, &names[1]), None, "once");

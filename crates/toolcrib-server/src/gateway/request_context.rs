@@ -36,7 +36,10 @@ impl LegacySession {
 
 impl RequestContext {
     /// The sender of a request on a channel without headers.
-    pub(super) fn from_request(request: &Request, opened: Option<LegacySession>) -> Result<Self, RpcError> {
+    pub(super) fn from_request(
+        request: &Request,
+        opened: Option<LegacySession>,
+    ) -> Result<Self, RpcError> {
         let meta = request.params.meta().unwrap_or(Json::EMPTY);
         let is_modern = meta.get(PROTOCOL_VERSION).is_some() || request.method == method::DISCOVER;
         if !is_modern {
@@ -77,7 +80,11 @@ impl RequestContext {
     }
 
     /// Input for modern servers, with the client's responses of the previous round.
-    pub(super) fn input_rounds(&self, params: &Body, state: Option<RawJson>) -> Option<InputRounds> {
+    pub(super) fn input_rounds(
+        &self,
+        params: &Body,
+        state: Option<RawJson>,
+    ) -> Option<InputRounds> {
         let Self::Modern(meta) = self else { return None };
         Some(InputRounds {
             capabilities: meta.capabilities.clone(),
@@ -101,7 +108,12 @@ impl RequestContext {
     }
 
     /// Adds the members that the client's era expects. Lists get cache hints.
-    pub(super) fn complete_result(&self, result: &RawJson, server: &Implementation, is_list: bool) -> RawJson {
+    pub(super) fn complete_result(
+        &self,
+        result: &RawJson,
+        server: &Implementation,
+        is_list: bool,
+    ) -> RawJson {
         if self.era() == Era::Legacy {
             return result.clone();
         }

@@ -12,9 +12,9 @@ use toolcrib_wire::{MalformedMessage, Message};
 
 use super::client::Client;
 use super::clients::{ClientTable, StreamSession};
-use super::streamable_http::{AgentQuery, client_identity, read_message};
 use super::stream_client::StreamClient;
-use super::{Gateway, QUEUE_CAPACITY, ClientIdentity};
+use super::streamable_http::{AgentQuery, client_identity, read_message};
+use super::{ClientIdentity, Gateway, QUEUE_CAPACITY};
 use crate::front::Front;
 use crate::front::response::{self, HttpResponse};
 use crate::front::route::entry_point;
@@ -41,7 +41,9 @@ pub(super) async fn serve(
     };
     match (request.method(), posted.session) {
         (&Method::GET, _) => open_stream(&front.gateway, identity),
-        (&Method::POST, Some(session)) => post_message(&front.gateway, &identity, &session, request).await,
+        (&Method::POST, Some(session)) => {
+            post_message(&front.gateway, &identity, &session, request).await
+        }
         (&Method::POST, None) => {
             response::error(StatusCode::BAD_REQUEST, "the query parameter `sessionId` is missing")
         }
@@ -88,18 +90,32 @@ async fn run_session(
     stream_client.close().await;
 }
 
-async fn post_message(gateway: &Arc<Gateway>, identity: &ClientIdentity, session: &str, request: HttpRequest) -> HttpResponse {
+async fn post_message(
+    gateway: &Arc<Gateway>,
+    identity: &ClientIdentity,
+    session: &str,
+    request: HttpRequest,
+) -> HttpResponse {
     let Some(client) = gateway.clients.session(session, identity) else {
-        return response::error(StatusCode::NOT_FOUND, "unknown session: it has ended or never existed");
+        return response::error(
+            StatusCode::NOT_FOUND,
+            "unknown session: it has ended or never existed",
+        );
     };
     let (head, body) = request.into_parts();
-    let packet = match read_message(gateway, identity, entry_point(&head.extensions), &head.headers, body).await {
-        Ok(packet) => packet,
-        Err(refused) => return *refused,
-    };
+    let packet =
+        match read_message(gateway, identity, entry_point(&head.extensions), &head.headers, body)
+            .await
+        {
+            Ok(packet) => packet,
+            Err(refused) => return *refused,
+        };
     for message in packet.into_messages() {
         if !client.deliver(message).await {
-            return response::error(StatusCode::NOT_FOUND, "unknown session: it has ended or never existed");
+            return response::error(
+                StatusCode::NOT_FOUND,
+                "unknown session: it has ended or never existed",
+            );
         }
     }
     response::empty(StatusCode::ACCEPTED)

@@ -18,7 +18,7 @@ use toolcrib_wire::{
 use super::changes::{self, ChangeFilter};
 use super::client::{ActivityGuard, Client};
 use super::response_channel::{ResponseHandle, ResponseSender};
-use super::{Gateway, LIMITS, QUEUE_CAPACITY, ClientIdentity};
+use super::{ClientIdentity, Gateway, LIMITS, QUEUE_CAPACITY};
 use crate::identity::AccessDenied;
 use crate::message_stream::{MessageReader, write_messages};
 
@@ -92,7 +92,14 @@ impl StreamClient {
             changes::forward_changes(listener, ChangeFilter::All, changes_out.into()).await;
         });
         let activity = client.activity_guard();
-        StreamClient { client, out, change_tasks, tasks, is_rate_limited: false, _activity: activity }
+        StreamClient {
+            client,
+            out,
+            change_tasks,
+            tasks,
+            is_rate_limited: false,
+            _activity: activity,
+        }
     }
 
     /// Counts each request against the rate limit.
@@ -104,7 +111,9 @@ impl StreamClient {
     pub(super) async fn handle_message(&mut self, message: Result<Message, RawJson>) {
         match message {
             Ok(Message::Request(request)) => self.start_request(request).await,
-            Ok(Message::Notification(notification)) => self.client.handle_notification(&notification),
+            Ok(Message::Notification(notification)) => {
+                self.client.handle_notification(&notification)
+            }
             // A response without a waiting request needs no error.
             Ok(Message::Response(response)) => {
                 self.client.deliver_response(response);

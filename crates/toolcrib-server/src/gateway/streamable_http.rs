@@ -13,24 +13,25 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use toolcrib_wire::meta::{CLIENT_INFO, PROTOCOL_VERSION};
 use toolcrib_wire::{
-    TextGuard, Id, Json, Message, Packet, RawJson, Request, RpcError, Version, build, header, method,
+    Id, Json, Message, Packet, RawJson, Request, RpcError, TextGuard, Version, build, header,
+    method,
 };
 
 use super::batch::respond_to_batch;
 use super::changes::{self, ChangeFilter};
 use super::client::Client;
 use super::clients::TooManyClients;
-use super::response_channel::response_channel;
 use super::post_response::{PendingResponse, respond};
+use super::response_channel::response_channel;
 use super::stream_client::too_many_requests_error;
 use super::trace_context::with_trace_headers;
-use super::{DIALOG_META_KEY, DIALOG_HEADER, Gateway, QUEUE_CAPACITY, ClientIdentity};
+use super::{ClientIdentity, DIALOG_HEADER, DIALOG_META_KEY, Gateway, QUEUE_CAPACITY};
 use crate::front::Front;
 use crate::front::headers::Headers;
 use crate::front::request_body;
 use crate::front::response::{self, GatewayResponse, HttpResponse};
 use crate::front::route;
-use crate::identity::{EntryPoint, Principal, AccessDenied};
+use crate::identity::{AccessDenied, EntryPoint, Principal};
 
 /// Maximum length of a dialog name.
 const MAX_DIALOG_NAME: usize = 128;
@@ -71,7 +72,8 @@ pub(crate) async fn serve_whole(
 ) -> GatewayResponse {
     let gateway = &front.gateway;
     let read = client_identity(principal, &AgentQuery { agent: None }, None).and_then(|identity| {
-        let packet = request_body::parse_message(headers, body, &gateway.message_limits().0, guard)?;
+        let packet =
+            request_body::parse_message(headers, body, &gateway.message_limits().0, guard)?;
         count_batch(gateway, &identity, entry_point, &packet)?;
         Ok((packet, identity))
     });
@@ -117,10 +119,21 @@ pub(super) fn client_identity(
         Box::new(response::error(status, &refused.to_string()))
     })?;
     let id = Some(Arc::clone(&principal.id));
-    Ok(ClientIdentity { principal: id, agent, may_choose_agent: principal.may_choose_agent, server, dialog: None })
+    Ok(ClientIdentity {
+        principal: id,
+        agent,
+        may_choose_agent: principal.may_choose_agent,
+        server,
+        dialog: None,
+    })
 }
 
-async fn handle_request(gateway: &Arc<Gateway>, identity: ClientIdentity, entry_point: EntryPoint, request: HttpRequest) -> GatewayResponse {
+async fn handle_request(
+    gateway: &Arc<Gateway>,
+    identity: ClientIdentity,
+    entry_point: EntryPoint,
+    request: HttpRequest,
+) -> GatewayResponse {
     let (head, body) = request.into_parts();
     let headers = &head.headers;
     match head.method {
@@ -134,7 +147,12 @@ async fn handle_request(gateway: &Arc<Gateway>, identity: ClientIdentity, entry_
     }
 }
 
-async fn handle_post(gateway: &Arc<Gateway>, identity: ClientIdentity, headers: &dyn Headers, packet: Packet) -> GatewayResponse {
+async fn handle_post(
+    gateway: &Arc<Gateway>,
+    identity: ClientIdentity,
+    headers: &dyn Headers,
+    packet: Packet,
+) -> GatewayResponse {
     let version = headers.text(header::PROTOCOL_VERSION).map(Version::from);
     let is_modern = version.as_ref().is_some_and(Version::is_modern);
     match packet {
@@ -171,8 +189,9 @@ async fn handle_modern(
     let named: Option<Arc<str>> = named.filter(is_name);
     let client = meta.get(CLIENT_INFO).and_then(|client| client.get("name"));
     let client = client.and_then(|name| name.as_str()).unwrap_or_default();
-    let handle =
-        named.clone().unwrap_or_else(|| client.chars().take(MAX_DIALOG_NAME).collect::<String>().into());
+    let handle = named
+        .clone()
+        .unwrap_or_else(|| client.chars().take(MAX_DIALOG_NAME).collect::<String>().into());
     let identity = ClientIdentity { dialog: named, ..identity };
     let Ok(client) = gateway.clients.get_or_create(gateway, identity, handle) else {
         return too_many_dialogs(&request);
@@ -202,7 +221,9 @@ async fn handle_legacy(
         return session_not_found().into();
     };
     match packet {
-        Packet::One(Message::Request(request)) => run_request(&client, headers, request, false).await,
+        Packet::One(Message::Request(request)) => {
+            run_request(&client, headers, request, false).await
+        }
         Packet::One(Message::Notification(notification)) => {
             client.handle_notification(&notification);
             accepted()
@@ -238,7 +259,8 @@ async fn open_session(
     match gateway.clients.register_session(gateway, &client) {
         Ok(session) => response::with_session_id(answer.into(), &session).into(),
         Err(TooManyClients) => {
-            let error = RpcError::internal("too many sessions (gateway.limits.sessions); end one first");
+            let error =
+                RpcError::internal("too many sessions (gateway.limits.sessions); end one first");
             too_many_requests(&id, &error)
         }
     }
@@ -251,7 +273,8 @@ async fn run_request(
     request: Request,
     is_modern: bool,
 ) -> GatewayResponse {
-    let (request, accepts_events) = (with_trace_headers(headers, &request).unwrap_or(request), accepts_events(headers));
+    let (request, accepts_events) =
+        (with_trace_headers(headers, &request).unwrap_or(request), accepts_events(headers));
     // The response never ends and consists only of events.
     if request.method == method::SUBSCRIPTIONS_LISTEN && !accepts_events {
         return response::empty(StatusCode::NOT_ACCEPTABLE).into();
@@ -265,11 +288,22 @@ async fn run_request(
         let message = response.await?;
         Some((response_status(&message, is_modern), message))
     });
-    respond(PendingResponse { answer, notifications, accepts_events, activity: client.activity_guard(), continues_detached: !is_modern }).await
+    respond(PendingResponse {
+        answer,
+        notifications,
+        accepts_events,
+        activity: client.activity_guard(),
+        continues_detached: !is_modern,
+    })
+    .await
 }
 
 /// Opens the stream for notifications of a legacy session.
-fn open_event_stream(gateway: &Arc<Gateway>, identity: &ClientIdentity, headers: &dyn Headers) -> HttpResponse {
+fn open_event_stream(
+    gateway: &Arc<Gateway>,
+    identity: &ClientIdentity,
+    headers: &dyn Headers,
+) -> HttpResponse {
     let Some(id) = headers.text(header::SESSION_ID) else {
         return response::not_allowed("POST");
     };
@@ -294,7 +328,11 @@ fn open_event_stream(gateway: &Arc<Gateway>, identity: &ClientIdentity, headers:
     response::events(None, queue, tasks)
 }
 
-async fn delete_session(gateway: &Arc<Gateway>, identity: &ClientIdentity, headers: &dyn Headers) -> HttpResponse {
+async fn delete_session(
+    gateway: &Arc<Gateway>,
+    identity: &ClientIdentity,
+    headers: &dyn Headers,
+) -> HttpResponse {
     let Some(id) = headers.text(header::SESSION_ID) else {
         return response::not_allowed("POST");
     };
@@ -318,13 +356,19 @@ pub(super) async fn read_message(
 ) -> Result<Packet, Box<HttpResponse>> {
     let (limits, read_timeout) = gateway.message_limits();
     let reservation = gateway.reservation(identity.may_choose_agent, &identity.agent);
-    let packet = request_body::read_message(headers, body, &limits, read_timeout, reservation).await?;
+    let packet =
+        request_body::read_message(headers, body, &limits, read_timeout, reservation).await?;
     count_batch(gateway, identity, entry_point, &packet)?;
     Ok(packet)
 }
 
 /// Counts the messages of a batch; the first one was counted with the HTTP request.
-fn count_batch(gateway: &Gateway, identity: &ClientIdentity, entry_point: EntryPoint, packet: &Packet) -> Result<(), Box<HttpResponse>> {
+fn count_batch(
+    gateway: &Gateway,
+    identity: &ClientIdentity,
+    entry_point: EntryPoint,
+    packet: &Packet,
+) -> Result<(), Box<HttpResponse>> {
     if let Packet::Batch(messages) = packet
         && entry_point.is_rate_limited()
     {
@@ -344,7 +388,9 @@ fn check_version_meta(request: &Request) -> Result<(), RpcError> {
     let meta = request.params.meta().unwrap_or(Json::EMPTY);
     match meta.get(PROTOCOL_VERSION) {
         Some(_) => Ok(()),
-        None => Err(RpcError::invalid_params(format!("`{PROTOCOL_VERSION}` is missing in `_meta`"))),
+        None => {
+            Err(RpcError::invalid_params(format!("`{PROTOCOL_VERSION}` is missing in `_meta`")))
+        }
     }
 }
 
@@ -358,7 +404,10 @@ fn response_status(message: &RawJson, is_modern: bool) -> StatusCode {
 }
 
 fn too_many_dialogs(request: &Request) -> GatewayResponse {
-    too_many_requests(&request.id, &RpcError::internal("too many dialogs (gateway.limits.sessions); end one first"))
+    too_many_requests(
+        &request.id,
+        &RpcError::internal("too many dialogs (gateway.limits.sessions); end one first"),
+    )
 }
 
 fn too_many_requests(id: &Id, error: &RpcError) -> GatewayResponse {
@@ -366,7 +415,10 @@ fn too_many_requests(id: &Id, error: &RpcError) -> GatewayResponse {
 }
 
 fn error_response(request: &Request, error: &RpcError) -> GatewayResponse {
-    GatewayResponse::Message(response::status_for_error(error), build::error(Some(&request.id), error))
+    GatewayResponse::Message(
+        response::status_for_error(error),
+        build::error(Some(&request.id), error),
+    )
 }
 
 fn bad_request(reason: &str) -> GatewayResponse {

@@ -16,9 +16,14 @@ pub(super) fn with_trace_headers(headers: &dyn Headers, request: &Request) -> Op
         return None;
     }
     let mut trace_members = vec![(trace::TRACEPARENT, Some(RawJson::string(parent)))];
-    trace_members.extend(headers.text(trace::TRACESTATE).map(|state| (trace::TRACESTATE, Some(RawJson::string(state)))));
+    trace_members.extend(
+        headers
+            .text(trace::TRACESTATE)
+            .map(|state| (trace::TRACESTATE, Some(RawJson::string(state)))),
+    );
     let meta = RawJson::from(meta).with_members(trace_members);
-    let params = request.params.raw().unwrap_or_else(empty_result).with_members([("_meta", Some(meta))]);
+    let params =
+        request.params.raw().unwrap_or_else(empty_result).with_members([("_meta", Some(meta))]);
     let message = build::request(&request.id, &request.method, Some(params.json()));
     match parse(message.as_bytes().to_vec(), &LIMITS) {
         Ok(Packet::One(Message::Request(traced))) => Some(traced),

@@ -26,16 +26,16 @@ use toolcrib_wire::{RawJson, parse_with_guard};
 
 use super::client::Client;
 use super::clients::{ClientTable, StreamSession};
-use super::streamable_http::{AgentQuery, client_identity};
-use super::metered_stream::{StreamMeter, MeteredStream};
+use super::metered_stream::{MeteredStream, StreamMeter};
 use super::stream_client::StreamClient;
+use super::streamable_http::{AgentQuery, client_identity};
 use super::{Gateway, LIMITS, QUEUE_CAPACITY};
 use crate::front::Front;
 use crate::front::headers::Headers;
-use crate::front::token_expiry::TokenExpiry;
 use crate::front::request_body::BODY_BUDGET_EXCEEDED;
 use crate::front::response::{self, HttpResponse};
 use crate::front::route::entry_point;
+use crate::front::token_expiry::TokenExpiry;
 use crate::identity::Principal;
 use crate::message_stream::malformed_error;
 
@@ -76,7 +76,13 @@ pub(super) async fn serve(
     let entry_point = entry_point(request.extensions());
     let token_expiry = front.token_expiry(request.headers(), entry_point, &principal);
     let token_expiry = token_expiry.unwrap_or_else(|| Box::pin(pending()));
-    front.gateway.spawn(run_session(gateway, (client, session), upgrade, entry_point.is_rate_limited(), token_expiry));
+    front.gateway.spawn(run_session(
+        gateway,
+        (client, session),
+        upgrade,
+        entry_point.is_rate_limited(),
+        token_expiry,
+    ));
     accepted
 }
 
@@ -114,8 +120,11 @@ async fn run_session(
 ) {
     let Ok(upgraded) = upgrade.await else { return };
     let max_size = gateway.limits().body.min(LIMITS.size);
-    let config = WebSocketConfig::default().max_message_size(Some(max_size)).max_frame_size(Some(max_size));
-    let meter = StreamMeter::new(gateway.reservation(client.identity.may_choose_agent, &client.identity.agent));
+    let config =
+        WebSocketConfig::default().max_message_size(Some(max_size)).max_frame_size(Some(max_size));
+    let meter = StreamMeter::new(
+        gateway.reservation(client.identity.may_choose_agent, &client.identity.agent),
+    );
     let socket = meter.wrap(TokioIo::new(upgraded));
     let socket = WebSocketStream::from_raw_socket(socket, Role::Server, Some(config)).await;
     let (sink, mut frames) = socket.split();
@@ -123,7 +132,8 @@ async fn run_session(
     let mut writer = JoinSet::new();
     writer.spawn(write_frames(sink, queue, meter.clone()));
     let stream_client = StreamClient::new(client, out);
-    let mut stream_client = if is_rate_limited { stream_client.rate_limited() } else { stream_client };
+    let mut stream_client =
+        if is_rate_limited { stream_client.rate_limited() } else { stream_client };
     loop {
         let goes_on = tokio::select! {
             frame = frames.next() => match frame {

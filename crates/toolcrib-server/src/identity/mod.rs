@@ -4,15 +4,15 @@
 //! from the configuration, one made with `toolcrib token new`, or one of an OAuth issuer (`oauth/`). Without any of
 //! these, everyone on a loopback address is the agent `default`.
 
-pub mod origin_guard;
+mod auth_failures;
 mod limits;
 mod listen_check;
 pub(crate) mod namespace;
 mod oauth;
-mod request_rate;
+pub mod origin_guard;
 mod rate_limiter;
+mod request_rate;
 mod secret;
-mod auth_failures;
 mod tokens;
 
 use std::net::IpAddr;
@@ -27,18 +27,18 @@ use toolcrib_config::model::host::{GatewaySettings, GatewayToken};
 use toolcrib_config::model::security::GatewayProtection;
 use toolcrib_upstream::signals::chain;
 
+pub(crate) use auth_failures::address_block;
 pub use limits::PrincipalLimits;
 pub use listen_check::{UnprotectedAddress, check_listen};
 pub use oauth::{ResourceMetadata, VerificationError};
 pub(crate) use request_rate::RequestRate;
 pub use secret::random_id;
-pub(crate) use auth_failures::address_block;
 pub use tokens::{IssuedToken, TokenStore, TokenStoreError};
 
 use crate::front::headers::Headers;
+use auth_failures::AuthFailures;
 use oauth::IssuerKeyCache;
 use secret::TokenHash;
-use auth_failures::AuthFailures;
 
 /// Entry point of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,9 @@ pub enum AccessDenied {
     AgentNotAllowed(String),
     #[error("more than {limit} requests per second (gateway.limits.rate); try again in {wait:.3?}")]
     RateLimited { limit: u32, wait: Duration },
-    #[error("more than {0} wrong tokens per minute from this address (gateway.limits.wrong_tokens)")]
+    #[error(
+        "more than {0} wrong tokens per minute from this address (gateway.limits.wrong_tokens)"
+    )]
     TooManyFailures(u32),
 }
 
@@ -117,14 +119,19 @@ impl Identity {
     /// Creates an owner token that is valid until this process ends.
     pub fn new_owner_token(&self) -> Result<String, TokenStoreError> {
         let token = secret::new_token().map_err(TokenStoreError::Random)?;
-        self.owner_tokens.lock().unwrap_or_else(PoisonError::into_inner).push(TokenHash::digest(&token));
+        self.owner_tokens
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(TokenHash::digest(&token));
         Ok(token)
     }
 
     /// Which TCP clients may connect, according to the configuration and the issued tokens.
     pub fn protection(&self, config: &Config) -> GatewayProtection {
         match config.security.protection {
-            GatewayProtection::Open if self.tokens.as_ref().is_some_and(TokenStore::is_protected) => {
+            GatewayProtection::Open
+                if self.tokens.as_ref().is_some_and(TokenStore::is_protected) =>
+            {
                 GatewayProtection::Protected
             }
             protection => protection,
@@ -142,7 +149,9 @@ impl Identity {
         let gateway = &config.gateway;
         let principal = match (entry_point, bearer_token(headers)) {
             (EntryPoint::OwnerSocket, _) => Ok(Principal::owner("the command line")),
-            _ if config.security.protection == GatewayProtection::Invalid => Err(AccessDenied::GatewayClosed),
+            _ if config.security.protection == GatewayProtection::Invalid => {
+                Err(AccessDenied::GatewayClosed)
+            }
             (_, Some(token)) => self.authenticate_bearer(gateway, token, peer).await,
             (EntryPoint::Loopback, None) if self.protection(config) == GatewayProtection::Open => {
                 Ok(self.anonymous.clone())
@@ -223,7 +232,12 @@ impl Identity {
     }
 
     /// Returns whether a token is no longer valid for this principal. An unreachable issuer does not expire a token.
-    pub(crate) async fn has_expired(&self, config: &Config, token: &str, principal: &Principal) -> bool {
+    pub(crate) async fn has_expired(
+        &self,
+        config: &Config,
+        token: &str,
+        principal: &Principal,
+    ) -> bool {
         if config.security.protection == GatewayProtection::Invalid {
             return true;
         }
@@ -235,10 +249,14 @@ impl Identity {
 
     /// The current agent of a principal with a configured token; `None` for other principals and for those that may
     /// choose their agent.
-    pub(crate) fn configured_agent<'a>(gateway: &'a GatewaySettings, principal: &str) -> Option<&'a str> {
+    pub(crate) fn configured_agent<'a>(
+        gateway: &'a GatewaySettings,
+        principal: &str,
+    ) -> Option<&'a str> {
         let is = |token: &&GatewayToken| {
             !token.owner
-                && TokenHash::parse_hex(&token.sha256).is_some_and(|hash| token_id(&hash) == principal)
+                && TokenHash::parse_hex(&token.sha256)
+                    .is_some_and(|hash| token_id(&hash) == principal)
         };
         gateway.tokens.iter().flatten().find(is).map(|token| token.agent.as_str())
     }
@@ -258,7 +276,9 @@ impl Principal {
             None => Ok(Arc::clone(&self.agent)),
             // An empty agent name is refused even if any agent is allowed.
             Some(requested) if requested.trim().is_empty() => Err(AccessDenied::EmptyAgentName),
-            Some(requested) if self.may_choose_agent || requested == &*self.agent => Ok(requested.into()),
+            Some(requested) if self.may_choose_agent || requested == &*self.agent => {
+                Ok(requested.into())
+            }
             Some(requested) => Err(AccessDenied::AgentNotAllowed(requested.to_owned())),
         }
     }

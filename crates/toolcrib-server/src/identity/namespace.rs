@@ -11,7 +11,12 @@ pub(crate) const PREFIX: &str = "by:";
 
 /// Maps a principal's dialog name to the dialog id. The owner's names are ids, so that they survive a change of tokens.
 /// A principal that cannot choose its agent has a namespace per agent.
-pub(crate) fn dialog_id(principal: &str, agent: &str, may_choose_agent: bool, name: &str) -> String {
+pub(crate) fn dialog_id(
+    principal: &str,
+    agent: &str,
+    may_choose_agent: bool,
+    name: &str,
+) -> String {
     match principal == OWNER && !name.starts_with(PREFIX) {
         true => name.to_owned(),
         false => format!("{PREFIX}{}:{name}", namespace(principal, agent, may_choose_agent)),
@@ -27,7 +32,8 @@ impl Principal {
     /// The dialog name for this principal: the id without the principal's own namespace.
     pub(crate) fn dialog_name(&self, id: &str) -> String {
         let own = id.strip_prefix(PREFIX).and_then(|rest| {
-            let rest = rest.strip_prefix(&namespace(&self.id, &self.agent, self.may_choose_agent))?;
+            let rest =
+                rest.strip_prefix(&namespace(&self.id, &self.agent, self.may_choose_agent))?;
             rest.strip_prefix(':')
         });
         own.unwrap_or(id).to_owned()

@@ -190,7 +190,11 @@ mod tests {
             ("evil.example:7420", "http://localhost:3000", false, false),
         ] {
             let named = |names| allows_host(names, Some(host), Some(origin));
-            assert_eq!((named(AllowedNames::default()), named(listed)), (alone, is_listed), "{origin}");
+            assert_eq!(
+                (named(AllowedNames::default()), named(listed)),
+                (alone, is_listed),
+                "{origin}"
+            );
         }
     }
 

@@ -17,8 +17,14 @@ pub(crate) struct RequestRate(Arc<RateLimiter<Arc<str>>>);
 
 impl RequestRate {
     /// Counts one request of a principal.
-    pub(crate) fn count_request(&self, principal: &Arc<str>, limits: &GatewayLimits) -> Result<(), AccessDenied> {
+    pub(crate) fn count_request(
+        &self,
+        principal: &Arc<str>,
+        limits: &GatewayLimits,
+    ) -> Result<(), AccessDenied> {
         let Some(limit) = PrincipalLimits::from_config(limits).rate else { return Ok(()) };
-        self.0.try_acquire(principal, limit, SECOND).map_err(|wait| AccessDenied::RateLimited { limit, wait })
+        self.0
+            .try_acquire(principal, limit, SECOND)
+            .map_err(|wait| AccessDenied::RateLimited { limit, wait })
     }
 }

@@ -157,7 +157,10 @@ impl TokenStore {
     }
 
     /// Returns the content of the file, at most `max_age` old.
-    fn load_cached(&self, max_age: Duration) -> Result<(AccessState, Arc<Vec<IssuedToken>>), TokenStoreError> {
+    fn load_cached(
+        &self,
+        max_age: Duration,
+    ) -> Result<(AccessState, Arc<Vec<IssuedToken>>), TokenStoreError> {
         let mut cached = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         let checked = Instant::now();
         if let Some(cached) = cached.as_ref().filter(|it| checked - it.checked < max_age) {
@@ -191,7 +194,10 @@ impl TokenStore {
         Ok(ended)
     }
 
-    pub(super) fn find_by_hash(&self, hash: &TokenHash) -> Result<Option<IssuedToken>, TokenStoreError> {
+    pub(super) fn find_by_hash(
+        &self,
+        hash: &TokenHash,
+    ) -> Result<Option<IssuedToken>, TokenStoreError> {
         let is = |it: &&IssuedToken| TokenHash::parse_hex(&it.sha256).as_ref() == Some(hash);
         if let Some(found) = self.list()?.iter().find(is) {
             return Ok(Some(found.clone()));
@@ -201,7 +207,10 @@ impl TokenStore {
     }
 
     /// Updates the file under its lock, also against other processes.
-    fn update(&self, change: impl FnOnce(&mut AccessState, &mut Vec<IssuedToken>)) -> Result<(), TokenStoreError> {
+    fn update(
+        &self,
+        change: impl FnOnce(&mut AccessState, &mut Vec<IssuedToken>),
+    ) -> Result<(), TokenStoreError> {
         let lock = self.file.lock().map_err(|cause| self.file_error("lock", cause))?;
         let (before, mut tokens) = self.read_file()?;
         let (mut state, count) = (before, tokens.len());
@@ -212,7 +221,8 @@ impl TokenStore {
             AccessState::Missing | AccessState::Protected => FileContent::Protected(tokens),
             AccessState::Open => FileContent::Open { open: true, tokens },
         };
-        let text = serde_json::to_vec_pretty(&content).map_err(|cause| self.content_error(cause))?;
+        let text =
+            serde_json::to_vec_pretty(&content).map_err(|cause| self.content_error(cause))?;
         let written = self.file.replace(&lock, &text);
         *self.cached.lock().unwrap_or_else(PoisonError::into_inner) = None;
         written.map_err(|cause| self.file_error("write", cause))
@@ -258,7 +268,8 @@ mod tests {
     #[test]
     fn token_file_is_private_and_revocation_applies() {
         let folder = tempfile::tempdir().unwrap();
-        let (here, there) = (TokenStore::in_folder(folder.path()), TokenStore::in_folder(folder.path()));
+        let (here, there) =
+            (TokenStore::in_folder(folder.path()), TokenStore::in_folder(folder.path()));
         assert!(there.list().unwrap().is_empty());
         let (secret, issued) = here.issue("laptop", "coder", false).unwrap();
         let (other, _) = here.issue("ci", "default", true).unwrap();
@@ -273,7 +284,10 @@ mod tests {
         assert_eq!(here.find_by_secret("toolcrib_guess").unwrap(), None);
         assert_eq!(here.revoke("laptop").unwrap(), [issued]);
         assert!(here.revoke("laptop").unwrap().is_empty());
-        assert!(here.find_by_hash(&TokenHash::digest(&secret)).unwrap().is_none(), "the revoking store sees it at once");
+        assert!(
+            here.find_by_hash(&TokenHash::digest(&secret)).unwrap().is_none(),
+            "the revoking store sees it at once"
+        );
         std::thread::sleep(CHECK_INTERVAL);
         assert!(there.find_by_hash(&TokenHash::digest(&secret)).unwrap().is_none());
         assert_eq!(there.list().unwrap().len(), 1);
@@ -282,7 +296,8 @@ mod tests {
     #[test]
     fn token_file_is_rechecked_at_an_interval_or_for_unknown_tokens() {
         let folder = tempfile::tempdir().unwrap();
-        let (here, there) = (TokenStore::in_folder(folder.path()), TokenStore::in_folder(folder.path()));
+        let (here, there) =
+            (TokenStore::in_folder(folder.path()), TokenStore::in_folder(folder.path()));
         let checked = || there.cached.lock().unwrap().as_ref().map(|cached| cached.checked);
         assert!(there.list().unwrap().is_empty());
         let first = checked();
@@ -290,7 +305,10 @@ mod tests {
         assert!(there.load_cached(Duration::ZERO).unwrap().1.is_empty() && checked() > first);
         let first = checked();
         let (secret, _) = here.issue("laptop", "coder", false).unwrap();
-        assert!(there.find_by_hash(&TokenHash::digest(&secret)).unwrap().is_some(), "a new token is valid at once");
+        assert!(
+            there.find_by_hash(&TokenHash::digest(&secret)).unwrap().is_some(),
+            "a new token is valid at once"
+        );
         assert!(checked() > first);
     }
 

@@ -26,10 +26,14 @@ const BATCH_DELAY: Duration = Duration::from_secs(1);
 /// Timeout for one batch, including retries.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(super) fn start_export(collector: &str, spans: mpsc::Receiver<ExportCommand>) -> Result<ExportTask, TraceError> {
+pub(super) fn start_export(
+    collector: &str,
+    spans: mpsc::Receiver<ExportCommand>,
+) -> Result<ExportTask, TraceError> {
     let url = Url::parse(collector).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     let url = url.ok_or(TraceError::Address)?;
-    let client = build_client(&url, &Tls::default()).map_err(|error| exporter_error(Box::new(error)))?;
+    let client =
+        build_client(&url, &Tls::default()).map_err(|error| exporter_error(Box::new(error)))?;
     let exporter = SpanExporter::builder()
         .with_http()
         .with_http_client(client)

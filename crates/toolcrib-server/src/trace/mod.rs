@@ -39,9 +39,7 @@ pub enum TraceError {
     #[error("cannot export traces: this program was built without the feature `otlp`")]
     NotBuilt,
     /// The message omits the address, because users put keys into addresses.
-    #[error(
-        "invalid collector address: it must start with http:// or https://"
-    )]
+    #[error("invalid collector address: it must start with http:// or https://")]
     Address,
     #[error("cannot create the trace exporter")]
     Exporter(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -128,7 +126,8 @@ impl TraceSender {
         let own = parent.map_or_else(TraceParent::new_root, TraceParent::child);
         let Some(own) = own.filter(|own| own.is_recorded()) else { return (None, meta) };
         let forwarded_meta = meta.unwrap_or_else(|| ObjectWriter::new().finish());
-        let forwarded_meta = forwarded_meta.with_members([(TRACEPARENT, Some(RawJson::string(&own.to_string())))]);
+        let forwarded_meta =
+            forwarded_meta.with_members([(TRACEPARENT, Some(RawJson::string(&own.to_string())))]);
         let now = SystemTime::now();
         let finished = Box::new(FinishedSpan {
             own,
@@ -169,7 +168,10 @@ impl Drop for CallSpan {
 }
 
 #[cfg(feature = "otlp")]
-fn export_task(collector: &str, spans: mpsc::Receiver<ExportCommand>) -> Result<ExportTask, TraceError> {
+fn export_task(
+    collector: &str,
+    spans: mpsc::Receiver<ExportCommand>,
+) -> Result<ExportTask, TraceError> {
     export::start_export(collector, spans)
 }
 
@@ -199,14 +201,19 @@ mod tests {
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| (*value).to_owned())
             };
-            assert_eq!(TraceSender::collector_from_env(value).as_deref(), expected, "{variables:?}");
+            assert_eq!(
+                TraceSender::collector_from_env(value).as_deref(),
+                expected,
+                "{variables:?}"
+            );
         }
     }
 
     #[tokio::test]
     async fn without_a_collector_the_trace_meta_is_unchanged() {
         let meta = ObjectWriter::new().string(TRACEPARENT, "00-any").finish();
-        let (span, forwarded_meta) = TraceSender::default().start_span(&"default".into(), "t", Some(meta.clone()));
+        let (span, forwarded_meta) =
+            TraceSender::default().start_span(&"default".into(), "t", Some(meta.clone()));
         assert!(span.is_none());
         assert_eq!(forwarded_meta.unwrap().text(), meta.text());
     }

@@ -36,7 +36,8 @@ fn growing() -> Script {
 async fn session_tools_are_visible_to_their_dialog_only() {
     let host_fixture = TestHost::new(&[("it", growing(), json!({}))]).await;
     // The first client gets the session that read the lists, the second one a new session.
-    let (mut first, mut second, mut third) = (host_fixture.client(), host_fixture.client(), host_fixture.client());
+    let (mut first, mut second, mut third) =
+        (host_fixture.client(), host_fixture.client(), host_fixture.client());
     for client in [&mut first, &mut second, &mut third] {
         client.initialize(json!({})).await;
         assert!(!names(client).await.contains(&"it__grown".to_owned()));
@@ -126,7 +127,8 @@ async fn client_capabilities_and_roots_changes_reach_the_server() {
     let can = json!({"elicitation": {"url": {}}, "sampling": {"tools": {}}, "roots": {"listChanged": true}});
     client.initialize(can.clone()).await;
     call(&mut client, "it__echo").await;
-    let received = |method: &str| host_fixture.log("it").into_iter().rfind(|it| it["method"] == method);
+    let received =
+        |method: &str| host_fixture.log("it").into_iter().rfind(|it| it["method"] == method);
     assert_eq!(received("initialize").unwrap()["params"]["capabilities"], can);
     let changed = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed", "params": {"_meta": {"x": 1}}});
     client.send(&changed).await;

@@ -12,7 +12,7 @@ use tokio::io::{
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use toolcrib::Host;
-use toolcrib_server::gateway::{Gateway, ClientIdentity};
+use toolcrib_server::gateway::{ClientIdentity, Gateway};
 use toolcrib_testkit::scripted::{Script, server_binary};
 
 /// Generous, because it only bounds failures.
@@ -84,11 +84,17 @@ impl TestHost {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (input, output) = tokio::io::split(theirs);
         let mut serving = JoinSet::new();
-        serving.spawn(
-            async move { gateway.serve(ClientIdentity::for_agent("default"), input, output).await.unwrap() },
-        );
+        serving.spawn(async move {
+            gateway.serve(ClientIdentity::for_agent("default"), input, output).await.unwrap()
+        });
         let (read, write) = tokio::io::split(ours);
-        TestClient { lines: BufReader::new(read).lines(), write, last: 0, other_messages: Vec::new(), serving }
+        TestClient {
+            lines: BufReader::new(read).lines(),
+            write,
+            last: 0,
+            other_messages: Vec::new(),
+            serving,
+        }
     }
 }
 
@@ -101,7 +107,8 @@ fn write_config(folder: &TempDir, extra: &Value, servers: &[(&str, Script, Value
         .iter()
         .map(|(name, script, policy)| {
             let script = Script { log: Some(log_path(folder, name)), ..script.clone() };
-            let mut entry = json!({"command": server_binary().unwrap(), "args": [script.to_json()]});
+            let mut entry =
+                json!({"command": server_binary().unwrap(), "args": [script.to_json()]});
             for (key, value) in policy.as_object().into_iter().flatten() {
                 entry[key] = value.clone();
             }

@@ -23,9 +23,11 @@ fn names(answer: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn both_eras_list_and_call_tools() {
-    let host_fixture =
-        TestHost::new(&[("one", Script::default(), json!({})), ("two", Script::default(), json!({}))])
-            .await;
+    let host_fixture = TestHost::new(&[
+        ("one", Script::default(), json!({})),
+        ("two", Script::default(), json!({})),
+    ])
+    .await;
     let mut client = host_fixture.client();
     let opened = client.initialize(json!({})).await;
     assert_eq!(opened["result"]["protocolVersion"], "2025-11-25");
@@ -45,7 +47,8 @@ async fn both_eras_list_and_call_tools() {
 
     let mut client = host_fixture.client();
     let none = json!({});
-    let found = client.request("server/discover", TestClient::modern_params(json!({}), &none)).await;
+    let found =
+        client.request("server/discover", TestClient::modern_params(json!({}), &none)).await;
     assert_eq!(found["result"]["supportedVersions"][0], "2026-07-28");
     let list = client.request("tools/list", TestClient::modern_params(json!({}), &none)).await;
     assert_eq!((names(&list).len(), &list["result"]["resultType"]), (6, &json!("complete")));
@@ -67,8 +70,11 @@ async fn dkr_39_progress_reaches_the_client_before_the_result_with_its_token() {
     let params = json!({"name": "it__slow", "_meta": {"progressToken": "mine", "custom": 7}});
     let called = client.request("tools/call", params).await;
     assert!(called["result"]["content"].is_array());
-    let told: Vec<_> =
-        client.other_messages.iter().map(|it| (&it["method"], &it["params"]["progressToken"])).collect();
+    let told: Vec<_> = client
+        .other_messages
+        .iter()
+        .map(|it| (&it["method"], &it["params"]["progressToken"]))
+        .collect();
     assert_eq!(told, vec![(&json!("notifications/progress"), &json!("mine")); 3]);
     // Other `_meta` members are forwarded.
     let sent = host_fixture.log("it");
@@ -89,7 +95,8 @@ async fn elicitation_reaches_clients_of_both_eras() {
     // A legacy client gets the request on the stream of its call.
     let mut client = host_fixture.client();
     client.initialize(can.clone()).await;
-    let id = client.start_request("tools/call", json!({"name": "it__greet", "arguments": {}})).await;
+    let id =
+        client.start_request("tools/call", json!({"name": "it__greet", "arguments": {}})).await;
     let asked = client.next_message().await;
     assert_eq!(
         (&asked["method"], &asked["params"]["message"]),
@@ -131,11 +138,14 @@ async fn list_change_notification_matches_the_client_era() {
     assert_eq!(names(&legacy.request("tools/list", json!({})).await).len(), 3);
     let none = json!({});
     let listen = json!({"notifications": {"toolsListChanged": true}});
-    let id = modern.start_request("subscriptions/listen", TestClient::modern_params(listen, &none)).await;
+    let id = modern
+        .start_request("subscriptions/listen", TestClient::modern_params(listen, &none))
+        .await;
     let acknowledged = modern.next_message().await;
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
     modern.request("tools/list", TestClient::modern_params(json!({}), &none)).await;
-    host_fixture.servers(&[("one", Script::default(), json!({})), ("two", Script::default(), json!({}))]);
+    host_fixture
+        .servers(&[("one", Script::default(), json!({})), ("two", Script::default(), json!({}))]);
     with_timeout(host_fixture.host.reload()).await.unwrap();
     assert_eq!(legacy.next_message().await["method"], "notifications/tools/list_changed");
     let told = modern.next_message().await;
@@ -154,7 +164,9 @@ async fn client_cancellation_reaches_the_server() {
     let mut client = host_fixture.client();
     client.initialize(json!({})).await;
     let id = client.start_request("tools/call", json!({"name": "it__stuck"})).await;
-    let has = |host_fixture: &TestHost, method: &str| host_fixture.log("it").iter().any(|it| it["method"] == method);
+    let has = |host_fixture: &TestHost, method: &str| {
+        host_fixture.log("it").iter().any(|it| it["method"] == method)
+    };
     while !has(&host_fixture, "tools/call") {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
@@ -222,7 +234,8 @@ async fn client_of_a_closed_host_still_gets_responses() {
 #[tokio::test]
 async fn reused_request_id_counts_against_the_concurrent_request_limit() {
     let script = Script::default().on("tools/call stuck", [Step::Sleep(60_000), Step::Respond]);
-    let host_fixture = TestHost::new(&[("it", script, json!({"session": {"scope": "shared"}}))]).await;
+    let host_fixture =
+        TestHost::new(&[("it", script, json!({"session": {"scope": "shared"}}))]).await;
     let mut client = host_fixture.client();
     client.initialize(json!({})).await;
     let stuck = json!({"jsonrpc": "2.0", "id": "same", "method": "tools/call",
@@ -272,7 +285,9 @@ async fn server_request_goes_to_the_newest_active_call() {
     let can = json!({"elicitation": {"form": {}}});
     let (work, greet) = (json!({"name": "it__work"}), json!({"name": "it__greet"}));
     let mut client = host_fixture.client();
-    client.request("tools/call", TestClient::modern_params(json!({"name": "it__echo"}), &can)).await;
+    client
+        .request("tools/call", TestClient::modern_params(json!({"name": "it__echo"}), &can))
+        .await;
     let works = client.start_request("tools/call", TestClient::modern_params(work, &can)).await;
     wait_until(|| host_fixture.log("it").iter().any(|it| it["params"]["name"] == "work")).await;
     let first = client.request("tools/call", TestClient::modern_params(greet.clone(), &can)).await;
@@ -315,7 +330,8 @@ async fn elicitation_capability_is_per_request() {
     let mut client = host_fixture.client();
     let mut states = Vec::new();
     for (says, asked) in [(&none, false), (&can, true), (&none, false), (&can, true)] {
-        let called = client.request("tools/call", TestClient::modern_params(greet.clone(), says)).await;
+        let called =
+            client.request("tools/call", TestClient::modern_params(greet.clone(), says)).await;
         assert_eq!(called["result"]["resultType"] == "input_required", asked, "{called}");
         assert_eq!(called.to_string().contains("-32601"), !asked, "{called}");
         states.extend(asked.then_some(called));

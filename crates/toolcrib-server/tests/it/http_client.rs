@@ -76,7 +76,12 @@ impl TestServer {
     }
 
     /// Posts a message like a legacy client.
-    pub(crate) async fn post(&self, path: &str, session: Option<&str>, message: &Value) -> TestResponse {
+    pub(crate) async fn post(
+        &self,
+        path: &str,
+        session: Option<&str>,
+        message: &Value,
+    ) -> TestResponse {
         let mut headers = vec![
             ("content-type", "application/json"),
             ("accept", "application/json, text/event-stream"),

@@ -65,7 +65,8 @@ async fn modern_request_needs_no_session() {
     let lies = [("mcp-name", "one__other")];
     let lied = server.post_modern("/mcp", &lies, "tools/call", call.clone(), &none).await;
     assert_eq!(lied.status(), 400);
-    let gone = server.post_modern("/mcp", &[], "resources/read", json!({"uri": "no://such"}), &none).await;
+    let gone =
+        server.post_modern("/mcp", &[], "resources/read", json!({"uri": "no://such"}), &none).await;
     let gone = gone.json().await;
     assert_eq!(gone["error"]["code"], -32602);
     assert_eq!(gone["error"]["data"]["uri"], "no://such");
@@ -161,7 +162,8 @@ async fn elicitation_over_http_matches_the_client_era() {
     assert_eq!(server.post("/mcp", Some(&session), &answer).await.status(), 202);
     assert_eq!(stream.next_message().await["id"], 5);
 
-    let first = server.post_modern("/mcp", &[], "tools/call", call.clone(), &can).await.json().await;
+    let first =
+        server.post_modern("/mcp", &[], "tools/call", call.clone(), &can).await.json().await;
     assert_eq!(first["result"]["resultType"], "input_required", "{first}");
     let key = first["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap();
     let mut again = call;
@@ -169,9 +171,11 @@ async fn elicitation_over_http_matches_the_client_era() {
     again["requestState"] = first["result"]["requestState"].clone();
     // Another dialog cannot use the state.
     let other = [("toolcrib-dialog", "other")];
-    let stolen = server.post_modern("/mcp", &other, "tools/call", again.clone(), &can).await.json().await;
+    let stolen =
+        server.post_modern("/mcp", &other, "tools/call", again.clone(), &can).await.json().await;
     assert_eq!(stolen["error"]["code"], -32602);
-    let second = server.post_modern("/mcp", &[], "tools/call", again.clone(), &can).await.json().await;
+    let second =
+        server.post_modern("/mcp", &[], "tools/call", again.clone(), &can).await.json().await;
     assert_eq!(second["result"]["resultType"], "complete", "{second}");
     let third = server.post_modern("/mcp", &[], "tools/call", again, &can).await.json().await;
     assert_eq!(third["error"]["code"], -32602, "a state is valid once");
@@ -229,7 +233,8 @@ async fn log_message_burst_arrives_in_order() {
 
 #[tokio::test]
 async fn log_messages_follow_their_call_and_the_log_level() {
-    let script = Script::default().on("tools/call work", [log("info"), log("error"), Step::Respond]);
+    let script =
+        Script::default().on("tools/call work", [log("info"), log("error"), Step::Respond]);
     let host_fixture = TestHost::new(&[("it", script, json!({}))]).await;
     let server = TestServer::new(&host_fixture).await;
     let session = server.open_session("/mcp", json!({})).await;
@@ -270,7 +275,8 @@ async fn list_changes_arrive_on_the_open_event_stream() {
     let headers = [("mcp-session-id", &*session), ("accept", "text/event-stream")];
     let mut legacy = server.send("GET", "/mcp", &headers, "").await;
     let listen = json!({"notifications": {"toolsListChanged": true}});
-    let mut modern = server.post_modern("/mcp", &[], "subscriptions/listen", listen, &json!({})).await;
+    let mut modern =
+        server.post_modern("/mcp", &[], "subscriptions/listen", listen, &json!({})).await;
     let acknowledged = modern.next_message().await;
     assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
     server.post_modern("/mcp", &[], "tools/list", json!({}), &json!({})).await.json().await;
@@ -298,9 +304,11 @@ async fn list_changes_arrive_on_the_open_event_stream() {
 
 #[tokio::test]
 async fn single_server_endpoint_uses_original_names() {
-    let host_fixture =
-        TestHost::new(&[("one", Script::default(), json!({})), ("two", Script::default(), json!({}))])
-            .await;
+    let host_fixture = TestHost::new(&[
+        ("one", Script::default(), json!({})),
+        ("two", Script::default(), json!({})),
+    ])
+    .await;
     let server = TestServer::new(&host_fixture).await;
     let session = server.open_session("/mcp/two", json!({})).await;
     let list = request(2, "tools/list", json!({}));
@@ -430,7 +438,8 @@ async fn rate_limit_counts_requests_on_every_transport() {
 
     let address = format!("ws://{}/ws", server.address).into_client_request().unwrap();
     let stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
-    let (mut socket, _) = with_timeout(tokio_tungstenite::client_async(address, stream)).await.unwrap();
+    let (mut socket, _) =
+        with_timeout(tokio_tungstenite::client_async(address, stream)).await.unwrap();
     let mut next = async |say: &[Value]| -> Vec<Value> {
         for message in say {
             socket.send(Frame::text(message.to_string())).await.unwrap();
@@ -509,7 +518,8 @@ async fn malformed_requests_are_rejected_and_service_continues() {
 async fn non_reading_client_does_not_delay_other_clients() {
     let script = Script::default()
         .on("tools/call chatty", [Step::Progress { times: 20_000, every: 0 }, Step::Respond]);
-    let host_fixture = TestHost::new(&[("it", script, json!({"session": {"scope": "shared"}}))]).await;
+    let host_fixture =
+        TestHost::new(&[("it", script, json!({"session": {"scope": "shared"}}))]).await;
     let server = TestServer::new(&host_fixture).await;
     let session = server.open_session("/mcp", json!({})).await;
     let params = json!({"name": "it__chatty", "arguments": {}, "_meta": {"progressToken": 1}});
@@ -517,7 +527,8 @@ async fn non_reading_client_does_not_delay_other_clients() {
     slow.next_message().await;
     for number in 0..50 {
         let call = json!({"name": "it__echo", "arguments": {"number": number}});
-        let called = server.post_modern("/mcp", &[], "tools/call", call, &json!({})).await.json().await;
+        let called =
+            server.post_modern("/mcp", &[], "tools/call", call, &json!({})).await.json().await;
         assert!(!called["result"]["isError"].as_bool().unwrap_or_default(), "{called}");
     }
     drop(slow);
@@ -533,20 +544,27 @@ async fn completion_is_forwarded_with_the_original_prompt_name() {
         .on("completion/complete", [Step::Result(completed.clone())]);
     let host_fixture = TestHost::new(&[("it", script, json!({}))]).await;
     let server = TestServer::new(&host_fixture).await;
-    let listed = server.post_modern("/mcp", &[], "prompts/list", json!({}), &json!({})).await.json().await;
+    let listed =
+        server.post_modern("/mcp", &[], "prompts/list", json!({}), &json!({})).await.json().await;
     let name = listed["result"]["prompts"][0]["name"].as_str().expect("a prompt").to_owned();
     let asked = json!({
         "ref": {"type": "ref/prompt", "name": name}, "argument": {"name": "city", "value": "P"},
     });
-    let answer =
-        server.post_modern("/mcp", &[], "completion/complete", asked, &json!({})).await.json().await;
+    let answer = server
+        .post_modern("/mcp", &[], "completion/complete", asked, &json!({}))
+        .await
+        .json()
+        .await;
     assert_eq!(answer["result"]["completion"], completed["completion"], "{answer}");
     let sent = host_fixture.log("it");
     let sent = sent.iter().find(|it| it["method"] == "completion/complete").unwrap();
     assert_eq!(sent["params"]["ref"]["name"], "trip", "the server's own prompt name");
     let unknown = json!({"ref": {"type": "ref/prompt", "name": "none"}, "argument": {}});
-    let unknown =
-        server.post_modern("/mcp", &[], "completion/complete", unknown, &json!({})).await.json().await;
+    let unknown = server
+        .post_modern("/mcp", &[], "completion/complete", unknown, &json!({}))
+        .await
+        .json()
+        .await;
     assert_eq!(unknown["error"]["code"], -32602);
     close(host_fixture, server).await;
 }
@@ -570,7 +588,8 @@ async fn min_72_resource_update_reaches_subscribers_of_both_eras() {
         .on("resources/subscribe", [Step::Result(json!({}))])
         .on("resources/unsubscribe", [Step::Result(json!({}))])
         .on("tools/call touch", [updated("doc://b"), updated("doc://a"), Step::Respond]);
-    let host_fixture = TestHost::new(&[("it", script, json!({"session": {"scope": "shared"}}))]).await;
+    let host_fixture =
+        TestHost::new(&[("it", script, json!({"session": {"scope": "shared"}}))]).await;
     let server = TestServer::new(&host_fixture).await;
     let session = server.open_session("/mcp", json!({})).await;
     let post = async |id, method: &str, params: Value| {
@@ -581,14 +600,21 @@ async fn min_72_resource_update_reaches_subscribers_of_both_eras() {
     let headers = [("mcp-session-id", &*session), ("accept", "text/event-stream")];
     let mut legacy = server.send("GET", "/mcp", &headers, "").await;
     let wanted = json!({"notifications": {"resourceSubscriptions": ["doc://a"]}});
-    let mut modern = server.post_modern("/mcp", &[], "subscriptions/listen", wanted, &json!({})).await;
+    let mut modern =
+        server.post_modern("/mcp", &[], "subscriptions/listen", wanted, &json!({})).await;
     assert_eq!(
         modern.next_message().await["params"]["notifications"]["resourceSubscriptions"],
         json!(["doc://a"])
     );
     let call = json!({"name": "it__touch", "arguments": {}});
     server
-        .post_modern("/mcp", &[("toolcrib-dialog", "other")], "tools/call", call.clone(), &json!({}))
+        .post_modern(
+            "/mcp",
+            &[("toolcrib-dialog", "other")],
+            "tools/call",
+            call.clone(),
+            &json!({}),
+        )
         .await;
     for stream in [&mut legacy, &mut modern] {
         let told = stream.next_message().await;
@@ -597,7 +623,8 @@ async fn min_72_resource_update_reaches_subscribers_of_both_eras() {
     }
     drop(modern);
     post(3, "resources/unsubscribe", json!({"uri": "doc://a"})).await;
-    let asked = |method: &str| host_fixture.log("it").iter().filter(|it| it["method"] == method).count();
+    let asked =
+        |method: &str| host_fixture.log("it").iter().filter(|it| it["method"] == method).count();
     // A modern client unsubscribes by disconnecting.
     let over = async {
         while asked("resources/unsubscribe") == 0 {
@@ -619,8 +646,11 @@ async fn capabilities_are_per_request_not_per_dialog() {
     let named = [("toolcrib-dialog", "mine")];
     for extra in [&[][..], &named] {
         for (says, asked) in [(&none, false), (&can, true), (&none, false), (&can, true)] {
-            let called =
-                server.post_modern("/mcp", extra, "tools/call", call.clone(), says).await.json().await;
+            let called = server
+                .post_modern("/mcp", extra, "tools/call", call.clone(), says)
+                .await
+                .json()
+                .await;
             assert_eq!(called["result"]["resultType"] == "input_required", asked, "{called}");
             if !asked {
                 continue;
@@ -630,7 +660,8 @@ async fn capabilities_are_per_request_not_per_dialog() {
             let mut again = call.clone();
             again["inputResponses"] = json!({key: {"action": "decline"}});
             again["requestState"] = called["result"]["requestState"].clone();
-            let done = server.post_modern("/mcp", extra, "tools/call", again, &none).await.json().await;
+            let done =
+                server.post_modern("/mcp", extra, "tools/call", again, &none).await.json().await;
             assert_eq!(done["result"]["resultType"], "complete", "{done}");
             assert!(done.to_string().contains("-32601"), "{done}");
         }

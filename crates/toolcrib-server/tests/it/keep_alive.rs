@@ -61,13 +61,21 @@ impl RawConnection {
             if let Some(found) = found {
                 return self.read_bytes(found + end.len()).await;
             }
-            assert!(self.read_more().await, "connection closed after {:?}", String::from_utf8_lossy(&self.buffer));
+            assert!(
+                self.read_more().await,
+                "connection closed after {:?}",
+                String::from_utf8_lossy(&self.buffer)
+            );
         }
     }
 
     async fn read_bytes(&mut self, length: usize) -> String {
         while self.buffer.len() < length {
-            assert!(self.read_more().await, "connection closed after {:?}", String::from_utf8_lossy(&self.buffer));
+            assert!(
+                self.read_more().await,
+                "connection closed after {:?}",
+                String::from_utf8_lossy(&self.buffer)
+            );
         }
         String::from_utf8(self.buffer.drain(..length).collect()).unwrap()
     }
@@ -148,7 +156,9 @@ async fn ambiguous_origin_is_rejected_on_every_path() {
         connection.send(&posted(&session, origin, &request(1, "ping", json!({})))).await;
         assert_eq!(connection.read_response().await.status, status, "{origin}");
         let mut connection = RawConnection::open(&server).await;
-        connection.send(&format!("GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\n{origin}\r\n")).await;
+        connection
+            .send(&format!("GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\n{origin}\r\n"))
+            .await;
         assert_eq!(connection.read_response().await.status, status, "{origin}");
     }
     close(host_fixture, server).await;
@@ -290,7 +300,11 @@ async fn slow_or_oversized_body_closes_the_connection() {
         let mut connection = RawConnection::open(&server).await;
         connection.send(&sent).await;
         let response = connection.read_response().await;
-        assert_eq!((response.status, response.header("connection")), (status, Some("close")), "{sent}");
+        assert_eq!(
+            (response.status, response.header("connection")),
+            (status, Some("close")),
+            "{sent}"
+        );
         assert!(connection.is_closed().await);
     }
     // A client that is still sending gets the response, too.
@@ -358,14 +372,16 @@ async fn running_request_is_answered_during_shutdown() {
     let host_fixture = TestHost::new(&[("it", script, json!({}))]).await;
     let server = TestServer::new(&host_fixture).await;
     let session = server.open_session("/mcp", json!({})).await;
-    let (mut busy, mut idle) = (RawConnection::open(&server).await, RawConnection::open(&server).await);
+    let (mut busy, mut idle) =
+        (RawConnection::open(&server).await, RawConnection::open(&server).await);
     idle.send(&ping(&session, 1)).await;
     assert_eq!(idle.read_response().await.status, 200);
     busy.send(&call(&session, 2, "it__slow")).await;
     while !host_fixture.log("it").iter().any(|it| it["method"] == "tools/call") {
         sleep(Duration::from_millis(10)).await;
     }
-    let (response, is_closed, ()) = tokio::join!(busy.read_response(), idle.is_closed(), server.close());
+    let (response, is_closed, ()) =
+        tokio::join!(busy.read_response(), idle.is_closed(), server.close());
     assert_eq!((response.status, response.header("connection")), (200, Some("close")));
     assert!(is_closed && busy.is_closed().await);
     with_timeout(host_fixture.host.close()).await;

@@ -11,7 +11,8 @@ use crate::http_client::{TestServer, request};
 #[tokio::test]
 async fn batch_counts_against_the_concurrent_request_limit() {
     let script = Script::default().on("tools/call stuck", [Step::Sleep(60_000), Step::Respond]);
-    let host_fixture = TestHost::new(&[("it", script, json!({"session": {"scope": "shared"}}))]).await;
+    let host_fixture =
+        TestHost::new(&[("it", script, json!({"session": {"scope": "shared"}}))]).await;
     let server = TestServer::new(&host_fixture).await;
     let session = server.open_session("/mcp", json!({})).await;
     let batch = |from: i64| {
@@ -28,7 +29,8 @@ async fn batch_counts_against_the_concurrent_request_limit() {
         tokio::join!(one, other)
     };
     let refused = async {
-        while host_fixture.log("it").iter().filter(|it| it["method"] == "tools/call").count() < 200 {
+        while host_fixture.log("it").iter().filter(|it| it["method"] == "tools/call").count() < 200
+        {
             tokio::task::yield_now().await;
         }
         let mut answer = server.post("/mcp", Some(&session), &batch(300)).await;

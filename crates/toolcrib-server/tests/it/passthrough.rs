@@ -56,7 +56,8 @@ async fn server_error_bytes_reach_the_client_unchanged() {
         let host_fixture = TestHost::new(&[("it", script, json!({}))]).await;
         let mut client = client(&host_fixture, is_modern).await;
         for (method, params) in requests() {
-            let params = if is_modern { TestClient::modern_params(params, &json!({})) } else { params };
+            let params =
+                if is_modern { TestClient::modern_params(params, &json!({})) } else { params };
             client.start_request(method, params).await;
             let line = client.next_line().await;
             assert!(line.ends_with(&format!(r#","error":{ERROR}}}"#)), "{method}: {line}");
@@ -99,7 +100,8 @@ async fn unknown_params_reach_the_server() {
         let mut client = client(&host_fixture, is_modern).await;
         for (method, mut params) in requests() {
             params["_meta"] = json!({"com.example/x": 1, "toolcrib/dialog": "none of theirs"});
-            let params = if is_modern { TestClient::modern_params(params, &json!({})) } else { params };
+            let params =
+                if is_modern { TestClient::modern_params(params, &json!({})) } else { params };
             let params = params.to_string().replacen('{', &format!("{{{MORE},\"task\":{{}},"), 1);
             client
                 .send_raw(&format!(

@@ -132,7 +132,8 @@ async fn elicitation_during_a_resource_read_reaches_both_eras() {
         if is_mistaken {
             // Another method cannot use this state.
             stale["requestState"] = state;
-            let refused = client.request(other, TestClient::modern_params(stale.clone(), &can)).await;
+            let refused =
+                client.request(other, TestClient::modern_params(stale.clone(), &can)).await;
             assert_eq!(refused["error"]["code"], -32602, "{refused}");
             continue;
         }

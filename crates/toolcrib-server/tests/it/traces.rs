@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use toolcrib_server::trace::{TraceSender, TraceError};
+use toolcrib_server::trace::{TraceError, TraceSender};
 use toolcrib_testkit::scripted::{Script, Step};
 
 use crate::fixture::{TestHost, with_timeout};
@@ -105,7 +105,10 @@ async fn call_span_joins_the_client_trace_and_reaches_the_server() {
     let call = json!({"name": "it__echo", "arguments": {}, "_meta": meta});
     server.post_modern("/mcp", &[], "tools/call", call, &json!({})).await.json().await;
     let span = collector.span().await;
-    assert_eq!((hex(&span.trace_id), hex(&span.parent_span_id)), (TRACE.into(), PARENT_SPAN.into()));
+    assert_eq!(
+        (hex(&span.trace_id), hex(&span.parent_span_id)),
+        (TRACE.into(), PARENT_SPAN.into())
+    );
     assert_eq!(span.name, "tools/call it__echo");
     let said = |name: &str| attribute(&span.attributes, name);
     assert_eq!(
@@ -119,9 +122,16 @@ async fn call_span_joins_the_client_trace_and_reaches_the_server() {
     );
     assert!(span.end_time_unix_nano > span.start_time_unix_nano);
     let own = format!("00-{TRACE}-{}-01", hex(&span.span_id));
-    assert_eq!(newest_call_meta(&host_fixture)["traceparent"], own.as_str(), "the server's parent is the span");
     assert_eq!(
-        (&newest_call_meta(&host_fixture)["tracestate"], &newest_call_meta(&host_fixture)["baggage"]),
+        newest_call_meta(&host_fixture)["traceparent"],
+        own.as_str(),
+        "the server's parent is the span"
+    );
+    assert_eq!(
+        (
+            &newest_call_meta(&host_fixture)["tracestate"],
+            &newest_call_meta(&host_fixture)["baggage"]
+        ),
         (&json!("a=b"), &json!("c=d"))
     );
 
@@ -136,7 +146,10 @@ async fn call_span_joins_the_client_trace_and_reaches_the_server() {
     ];
     server.send("POST", "/mcp", &headers, body).await.json().await;
     let span = collector.span().await;
-    assert_eq!((hex(&span.trace_id), hex(&span.parent_span_id)), (TRACE.into(), PARENT_SPAN.into()));
+    assert_eq!(
+        (hex(&span.trace_id), hex(&span.parent_span_id)),
+        (TRACE.into(), PARENT_SPAN.into())
+    );
     assert_eq!(attribute(&span.attributes, "toolcrib.outcome"), "tool");
     assert_eq!(attribute(&span.attributes, "error.type"), "tool");
     assert_eq!(newest_call_meta(&host_fixture)["tracestate"], "a=b");
@@ -175,7 +188,11 @@ async fn without_a_collector_the_client_trace_is_forwarded() {
     let mut said = call;
     said["_meta"] = json!({"traceparent": other});
     server.post_modern("/mcp", &head, "tools/call", said, &json!({})).await.json().await;
-    assert_eq!(newest_call_meta(&host_fixture)["traceparent"], other.as_str(), "the body takes precedence over headers");
+    assert_eq!(
+        newest_call_meta(&host_fixture)["traceparent"],
+        other.as_str(),
+        "the body takes precedence over headers"
+    );
     server.close().await;
     with_timeout(host_fixture.host.close()).await;
 }
@@ -186,13 +203,15 @@ async fn unreachable_collector_does_not_delay_calls() {
     let host_fixture = TestHost::new(&[("it", Script::default(), json!({}))]).await;
     // No listener is left on this address.
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let (traces, sending) = TraceSender::with_collector(&format!("http://{gone}/v1/traces")).unwrap();
+    let (traces, sending) =
+        TraceSender::with_collector(&format!("http://{gone}/v1/traces")).unwrap();
     let mut tasks = JoinSet::new();
     tasks.spawn(sending);
     let server = TestServer::with_traces(&host_fixture, traces.clone()).await;
     for _ in 0..3 {
         let call = json!({"name": "it__echo", "arguments": {}});
-        let called = server.post_modern("/mcp", &[], "tools/call", call, &json!({})).await.json().await;
+        let called =
+            server.post_modern("/mcp", &[], "tools/call", call, &json!({})).await.json().await;
         assert!(called["result"]["content"].is_array(), "{called}");
     }
     with_timeout(traces.flush()).await;

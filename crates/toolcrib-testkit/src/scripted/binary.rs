@@ -50,7 +50,8 @@ fn newest_modification(folder: &Path) -> io::Result<SystemTime> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let data = entry.metadata()?;
-        let changed = if data.is_dir() { newest_modification(&entry.path())? } else { data.modified()? };
+        let changed =
+            if data.is_dir() { newest_modification(&entry.path())? } else { data.modified()? };
         latest = latest.max(changed);
     }
     Ok(latest)

@@ -73,7 +73,8 @@ fn list_tools(script: &Script, params: &Body) -> Result<Value, RpcError> {
     let start = cursor.map_or(Ok(0), |cursor| cursor.parse::<usize>());
     let start = start.map_err(|_| RpcError::invalid_params("no such cursor"))?;
     let size = if script.page == 0 { names.len() } else { script.page };
-    let page: Vec<Value> = names.iter().skip(start).take(size).map(|name| tool_definition(name)).collect();
+    let page: Vec<Value> =
+        names.iter().skip(start).take(size).map(|name| tool_definition(name)).collect();
     let next = start.saturating_add(size);
     Ok(if next < names.len() {
         json!({"tools": page, "nextCursor": next.to_string()})
@@ -101,10 +102,7 @@ pub(super) fn text_result(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}]})
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this server reports its own environment"
-)]
+#[expect(clippy::disallowed_methods, reason = "this server reports its own environment")]
 fn process_environment() -> Value {
     let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
     let args: Vec<String> = std::env::args_os().skip(1).map(lossy).collect();

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolcrib_wire::{Id, MessageLimits, Message, RawJson, Request, RpcError, build, parse};
+use toolcrib_wire::{Id, Message, MessageLimits, RawJson, Request, RpcError, build, parse};
 
 use super::default_results;
 use super::script::{Script, Step};
@@ -177,7 +177,9 @@ impl ServerState {
             }
             Step::Respond => self.respond(context)?,
             Step::Result(value) => self.send_result(context, value)?,
-            Step::LargeResult(size) => self.send_result(context, &default_results::text_result(&"x".repeat(*size)))?,
+            Step::LargeResult(size) => {
+                self.send_result(context, &default_results::text_result(&"x".repeat(*size)))?
+            }
             Step::Error { code, message } => {
                 let id = context.request.map(|request| &request.id);
                 self.send(&build::error(id, &RpcError::new(*code, message)))?;
@@ -191,11 +193,14 @@ impl ServerState {
             Step::Message(text) => self.out.send_message(&fill_placeholders(text, context))?,
             Step::Raw(text) => self.out.send_raw(fill_placeholders(text, context).as_bytes())?,
             Step::Flood { byte, times } => self.send_flood(*byte, *times)?,
-            Step::Notify { method, params, times } => self.send_notifications(method, params, *times)?,
+            Step::Notify { method, params, times } => {
+                self.send_notifications(method, params, *times)?
+            }
             Step::Progress { times, every } => self.send_progress(*times, *every, context)?,
             Step::SendRequest { method, params } => {
                 let params = fill_placeholders(&params.to_string(), context);
-                context.client_response = self.send_request(method, &serde_json::from_str(&params)?)?;
+                context.client_response =
+                    self.send_request(method, &serde_json::from_str(&params)?)?;
             }
             Step::AddTool(name) => {
                 lock(&self.added_tools).push(name.clone());
@@ -270,7 +275,10 @@ impl ServerState {
             let params = json!({"progressToken": "$token", "progress": step, "total": times});
             let message =
                 json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
-            self.out.send_message(&fill_placeholders(&message.to_string().replace("\"$token\"", "$token"), context))?;
+            self.out.send_message(&fill_placeholders(
+                &message.to_string().replace("\"$token\"", "$token"),
+                context,
+            ))?;
         }
         Ok(())
     }

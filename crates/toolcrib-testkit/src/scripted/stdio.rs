@@ -46,7 +46,8 @@ fn read_frames(script: &Script, server: &ScriptedServer) -> io::Result<()> {
         }
         decoder.push(&chunk[..count]);
         while let Some(found) = decoder.next() {
-            let is_understood = |framing| !script.content_length || framing == Framing::ContentLength;
+            let is_understood =
+                |framing| !script.content_length || framing == Framing::ContentLength;
             let Some(frame) = found.ok().filter(|frame| is_understood(frame.framing)) else {
                 continue;
             };

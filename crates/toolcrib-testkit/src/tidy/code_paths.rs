@@ -1,6 +1,6 @@
 //! Rule for ARCHITECTURE.md: each function of the described code paths exists.
 
-use super::{SourceFile, Finding, finding};
+use super::{Finding, SourceFile, finding};
 
 const DOCUMENT: &str = "ARCHITECTURE.md";
 
@@ -10,17 +10,28 @@ const MIN_STEPS: usize = 30;
 /// Steps are written as ``1. `path/to/file.rs: function` text``.
 pub(super) fn missing_functions(files: &[SourceFile]) -> Vec<Finding> {
     let Some(document) = files.iter().find(|file| file.path == DOCUMENT) else { return Vec::new() };
-    let steps: Vec<_> =
-        document.text.lines().enumerate().filter_map(|(at, line)| Some((at + 1, parse_step(line)?))).collect();
+    let steps: Vec<_> = document
+        .text
+        .lines()
+        .enumerate()
+        .filter_map(|(at, line)| Some((at + 1, parse_step(line)?)))
+        .collect();
     let too_few = (steps.len() < MIN_STEPS).then(|| {
-        let text = format!("only {} steps of code paths were found, expected {MIN_STEPS}", steps.len());
+        let text =
+            format!("only {} steps of code paths were found, expected {MIN_STEPS}", steps.len());
         finding("code-path", document, 1, text)
     });
     let missing = steps.into_iter().filter_map(|(line, (path, function))| {
         let declaration = format!("fn {function}");
-        let has = |file: &SourceFile| file.text.match_indices(&declaration).any(|(at, _)| ends_name(&file.text, at + declaration.len()));
+        let has = |file: &SourceFile| {
+            file.text
+                .match_indices(&declaration)
+                .any(|(at, _)| ends_name(&file.text, at + declaration.len()))
+        };
         let is_there = files.iter().any(|file| file.path == path && has(file));
-        (!is_there).then(|| finding("code-path", document, line, format!("`{path}` has no function `{function}`")))
+        (!is_there).then(|| {
+            finding("code-path", document, line, format!("`{path}` has no function `{function}`"))
+        })
     });
     too_few.into_iter().chain(missing).collect()
 }
@@ -42,7 +53,10 @@ mod tests {
 
     fn check(step: &str) -> usize {
         let steps = format!("{step}\n").repeat(MIN_STEPS);
-        let files = [SourceFile::new(DOCUMENT, &steps), SourceFile::new("a.rs", "async fn run<T>() {}\nfn runs() {}\n")];
+        let files = [
+            SourceFile::new(DOCUMENT, &steps),
+            SourceFile::new("a.rs", "async fn run<T>() {}\nfn runs() {}\n"),
+        ];
         missing_functions(&files).len()
     }
 

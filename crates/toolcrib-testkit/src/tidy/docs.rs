@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{SourceFile, Finding, finding};
+use super::{Finding, SourceFile, finding};
 
 const MAX_ARCHITECTURE_LINES: usize = 250;
 
@@ -88,8 +88,11 @@ mod tests {
     use super::*;
 
     fn broken(path: &str, text: &str) -> Vec<String> {
-        let files =
-            [SourceFile::new(path, text), SourceFile::new("docs/a.md", ""), SourceFile::new("src/lib.rs", "")];
+        let files = [
+            SourceFile::new(path, text),
+            SourceFile::new("docs/a.md", ""),
+            SourceFile::new("src/lib.rs", ""),
+        ];
         check_links(&files).into_iter().map(|finding| finding.text).collect()
     }
 

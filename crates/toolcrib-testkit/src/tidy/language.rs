@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::source::{has_word, without_tests};
-use super::{SourceFile, Finding, findings_by_line, finding};
+use super::{Finding, SourceFile, finding, findings_by_line};
 
 // Cut in two, so that the rule does not find itself.
-const VAGUE_ACTORS: [&str; 3] = [concat!("who", "ever"), concat!("no", "body"), concat!("some", "body")];
+const VAGUE_ACTORS: [&str; 3] =
+    [concat!("who", "ever"), concat!("no", "body"), concat!("some", "body")];
 
 /// Fewer lines than this may have a vague actor: quoted texts of designs.
 const MAX_VAGUE_LINES: usize = 29;
@@ -18,10 +19,12 @@ const MAX_OWNERS: usize = 5;
 
 /// Verbs that need an object, because Rust gives them no fixed meaning.
 const BARE_VERBS: &[&str] = &[
-    "accept", "answer", "ask", "asked", "await", "become", "begin", "bring", "come", "cut", "do", "end", "ended", "enter", "give",
-    "go", "hear", "heard", "hold", "judge", "keep", "kept", "know", "known", "learn", "leave", "let", "listen", "look", "make", "mark",
-    "meet", "mind", "note", "place", "post", "put", "refuse", "refused", "said", "say", "see", "seen", "serve", "settle", "show",
-    "shown", "speak", "stay", "take", "taken", "tell", "told", "turn", "use", "want", "wanted", "went",
+    "accept", "answer", "ask", "asked", "await", "become", "begin", "bring", "come", "cut", "do",
+    "end", "ended", "enter", "give", "go", "hear", "heard", "hold", "judge", "keep", "kept",
+    "know", "known", "learn", "leave", "let", "listen", "look", "make", "mark", "meet", "mind",
+    "note", "place", "post", "put", "refuse", "refused", "said", "say", "see", "seen", "serve",
+    "settle", "show", "shown", "speak", "stay", "take", "taken", "tell", "told", "turn", "use",
+    "want", "wanted", "went",
 ];
 
 /// Lines with a pronoun that names no actor.
@@ -46,13 +49,19 @@ pub(super) fn relative_subjects(file: &SourceFile) -> Vec<Finding> {
     }
     let lines: Vec<&str> = file.text.lines().collect();
     let comments = lines.iter().map(|line| comment_text(line)).collect::<Vec<_>>();
-    let begins = |at: usize| at == 0 || comments[at - 1].is_none_or(|text| text.is_empty() || text.ends_with(['.', ':', '?', ')']));
+    let begins = |at: usize| {
+        at == 0
+            || comments[at - 1]
+                .is_none_or(|text| text.is_empty() || text.ends_with(['.', ':', '?', ')']))
+    };
     (0..lines.len())
         .filter(|at| begins(*at))
         .filter_map(|at| {
             let word = comments[at]?.split(|c: char| !c.is_alphanumeric()).next()?;
             let is_relative = RELATIVE_SUBJECTS.contains(&word);
-            is_relative.then(|| finding("comment-subject", file, at + 1, format!("a comment begins with `{word}`")))
+            is_relative.then(|| {
+                finding("comment-subject", file, at + 1, format!("a comment begins with `{word}`"))
+            })
         })
         .collect()
 }
@@ -67,21 +76,35 @@ pub(super) fn test_names(file: &SourceFile) -> Vec<Finding> {
         return Vec::new();
     }
     let lines: Vec<&str> = file.text.lines().collect();
-    let is_test = |line: &str| ["#[test]", "#[tokio::test"].iter().any(|mark| line.trim_start().starts_with(mark));
+    let is_test = |line: &str| {
+        ["#[test]", "#[tokio::test"].iter().any(|mark| line.trim_start().starts_with(mark))
+    };
     let tests = lines.iter().enumerate().filter(|(_, line)| is_test(line));
     tests
         .filter_map(|(at, _)| {
-            let (line, name) = lines[at..].iter().enumerate().find_map(|(below, line)| Some((at + below, function_name(line)?)))?;
+            let (line, name) = lines[at..]
+                .iter()
+                .enumerate()
+                .find_map(|(below, line)| Some((at + below, function_name(line)?)))?;
             let first = name.split('_').next()?;
             let is_relative = RELATIVE_SUBJECTS.iter().any(|word| word.eq_ignore_ascii_case(first));
-            is_relative.then(|| finding("test-name", file, line + 1, format!("the test `{name}` begins with `{first}`")))
+            is_relative.then(|| {
+                finding(
+                    "test-name",
+                    file,
+                    line + 1,
+                    format!("the test `{name}` begins with `{first}`"),
+                )
+            })
         })
         .collect()
 }
 
 fn function_name(line: &str) -> Option<&str> {
     let (before, rest) = line.split_once("fn ")?;
-    let is_declaration = before.split_whitespace().all(|word| word.starts_with("pub") || ["async", "const", "unsafe"].contains(&word));
+    let is_declaration = before
+        .split_whitespace()
+        .all(|word| word.starts_with("pub") || ["async", "const", "unsafe"].contains(&word));
     let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
     (is_declaration && !name.is_empty()).then_some(name)
 }
@@ -100,19 +123,25 @@ pub(super) fn shared_type_names(files: &[SourceFile]) -> Vec<Finding> {
     shared
         .flat_map(|(name, places)| {
             let text = format!("{} public types have the name `{name}`", places.len());
-            places.into_iter().map(move |(file, line)| finding("type-name", file, line, text.clone()))
+            places
+                .into_iter()
+                .map(move |(file, line)| finding("type-name", file, line, text.clone()))
         })
         .collect()
 }
 
 /// Sources of the product, without its test programs.
 fn is_source(file: &SourceFile) -> bool {
-    file.is_rust() && file.path.starts_with("crates/") && file.path.contains("/src/") && !file.path.contains("toolcrib-testkit")
+    file.is_rust()
+        && file.path.starts_with("crates/")
+        && file.path.contains("/src/")
+        && !file.path.contains("toolcrib-testkit")
 }
 
 fn public_type(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("pub ")?;
-    let name = ["struct ", "enum ", "trait ", "type "].iter().find_map(|word| rest.strip_prefix(word))?;
+    let name =
+        ["struct ", "enum ", "trait ", "type "].iter().find_map(|word| rest.strip_prefix(word))?;
     name.split(|c: char| !c.is_alphanumeric() && c != '_').next()
 }
 
@@ -122,10 +151,14 @@ pub(super) fn bare_verbs(files: &[SourceFile]) -> Vec<Finding> {
     for file in files.iter().filter(|file| is_source(file)) {
         let mut owner = String::new();
         for (_, line) in without_tests(&file.text) {
-            if ["impl", "trait ", "pub trait ", "pub(crate) trait "].iter().any(|word| line.starts_with(word)) {
+            if ["impl", "trait ", "pub trait ", "pub(crate) trait "]
+                .iter()
+                .any(|word| line.starts_with(word))
+            {
                 owner = format!("{}: {line}", file.path);
             }
-            let name = function_name(line).filter(|name| line.starts_with("    ") && BARE_VERBS.contains(name));
+            let name = function_name(line)
+                .filter(|name| line.starts_with("    ") && BARE_VERBS.contains(name));
             if let Some(name) = name {
                 owners.entry(name).or_default().insert(owner.clone());
             }
@@ -134,7 +167,11 @@ pub(super) fn bare_verbs(files: &[SourceFile]) -> Vec<Finding> {
     let many = owners.into_iter().filter(|(_, owners)| owners.len() > MAX_OWNERS);
     many.map(|(name, owners)| Finding {
         rule: "bare-verb",
-        path: owners.first().and_then(|owner| owner.split(':').next()).unwrap_or_default().to_owned(),
+        path: owners
+            .first()
+            .and_then(|owner| owner.split(':').next())
+            .unwrap_or_default()
+            .to_owned(),
         line: 1,
         text: format!("`{name}` is a function of {} types; name its object", owners.len()),
     })
@@ -153,12 +190,18 @@ mod tests {
     fn vague_actors_are_counted() {
         let line = format!("// {} reads\n", VAGUE_ACTORS[1]);
         assert!(vague_actors(&[source(&line.repeat(MAX_VAGUE_LINES))]).is_empty());
-        assert_eq!(vague_actors(&[source(&line.repeat(MAX_VAGUE_LINES + 1))]).len(), MAX_VAGUE_LINES + 1);
+        assert_eq!(
+            vague_actors(&[source(&line.repeat(MAX_VAGUE_LINES + 1))]).len(),
+            MAX_VAGUE_LINES + 1
+        );
     }
 
     #[test]
     fn relative_clauses_are_found_at_the_start_of_a_comment() {
-        let text = format!("/// {} it reads.\n/// A sentence over\n/// {} lines.\n", RELATIVE_SUBJECTS[0], RELATIVE_SUBJECTS[2]);
+        let text = format!(
+            "/// {} it reads.\n/// A sentence over\n/// {} lines.\n",
+            RELATIVE_SUBJECTS[0], RELATIVE_SUBJECTS[2]
+        );
         let found = relative_subjects(&source(&text));
         assert_eq!(found.iter().map(|finding| finding.line).collect::<Vec<_>>(), [1]);
     }
@@ -171,7 +214,8 @@ mod tests {
 
     #[test]
     fn shared_type_names_are_found_in_sources_only() {
-        let [one, other] = ["crates/a/src/a.rs", "crates/b/src/b.rs"].map(|path| SourceFile::new(path, "pub struct Place;\n"));
+        let [one, other] = ["crates/a/src/a.rs", "crates/b/src/b.rs"]
+            .map(|path| SourceFile::new(path, "pub struct Place;\n"));
         let test = SourceFile::new("crates/b/tests/b.rs", "pub struct Place;\n");
         assert_eq!(shared_type_names(&[one.clone(), other]).len(), 2);
         assert!(shared_type_names(&[one, test]).is_empty());
@@ -180,7 +224,11 @@ mod tests {
     #[test]
     fn bare_verbs_are_counted_by_owner() {
         let types = |count: usize| {
-            let owner = |at: usize| format!("impl A{at} {{\n    pub fn take(&self) {{}}\n    fn take_all(&self) {{}}\n}}\n");
+            let owner = |at: usize| {
+                format!(
+                    "impl A{at} {{\n    pub fn take(&self) {{}}\n    fn take_all(&self) {{}}\n}}\n"
+                )
+            };
             source(&(0..count).map(owner).collect::<String>())
         };
         assert!(bare_verbs(&[types(MAX_OWNERS)]).is_empty());

@@ -1,6 +1,6 @@
 //! Rules against machine paths, registry hosts and big files.
 
-use super::{SourceFile, Finding, findings_by_line, finding};
+use super::{Finding, SourceFile, finding, findings_by_line};
 
 const MAX_BYTES: usize = 100 * 1024;
 
@@ -28,7 +28,8 @@ const SAMPLE_USERS: [&str; 8] = ["user", "me", "you", "alice", "bob", "ada", "de
 pub(super) fn check_machine_paths(file: &SourceFile) -> Vec<Finding> {
     findings_by_line("machine-path", file, |line| {
         let folder = MACHINE_FOLDERS.iter().find(|folder| starts_path(line, folder, |_| true));
-        let home = HOME_FOLDERS.iter().find(|home| starts_path(line, home, |rest| !is_sample_user(rest)));
+        let home =
+            HOME_FOLDERS.iter().find(|home| starts_path(line, home, |rest| !is_sample_user(rest)));
         folder.or(home).map(|found| format!("contains the machine path `{found}`"))
     })
 }
@@ -83,7 +84,11 @@ mod tests {
     #[test]
     fn machine_paths_are_found() {
         for folder in MACHINE_FOLDERS {
-            assert_eq!(check_machine_paths(&note(&format!("a\nsee `{folder}x`"))).len(), 1, "{folder}");
+            assert_eq!(
+                check_machine_paths(&note(&format!("a\nsee `{folder}x`"))).len(),
+                1,
+                "{folder}"
+            );
         }
         for home in HOME_FOLDERS {
             assert_eq!(check_machine_paths(&note(&format!("{home}jdoe/src"))).len(), 1, "{home}");
@@ -94,7 +99,10 @@ mod tests {
     fn sample_users_and_inner_folders_are_allowed() {
         for home in HOME_FOLDERS {
             for name in ["user/x", "me", "alice/.ssh", "<you>/x", "$USER/x", "${USER}"] {
-                assert!(check_machine_paths(&note(&format!("{home}{name}"))).is_empty(), "{home}{name}");
+                assert!(
+                    check_machine_paths(&note(&format!("{home}{name}"))).is_empty(),
+                    "{home}{name}"
+                );
             }
         }
         for folder in MACHINE_FOLDERS {
@@ -110,7 +118,11 @@ mod tests {
     #[test]
     fn registry_hosts_are_found_in_any_file_and_case() {
         for host in REGISTRY_HOSTS {
-            assert_eq!(check_registry_hosts(&note(&format!("https://{host}/x"))).len(), 1, "{host}");
+            assert_eq!(
+                check_registry_hosts(&note(&format!("https://{host}/x"))).len(),
+                1,
+                "{host}"
+            );
             assert_eq!(check_registry_hosts(&note(&host.to_uppercase())).len(), 1, "{host}");
             let lock = SourceFile::new(
                 "tests/peers/package-lock.json",
@@ -122,11 +134,16 @@ mod tests {
 
     #[test]
     fn cargo_lock_source_line_is_allowed() {
-        let line =
-            format!("source = \"registry+https://github.com/rust-lang/{}-index\"\n", REGISTRY_HOSTS[0]);
+        let line = format!(
+            "source = \"registry+https://github.com/rust-lang/{}-index\"\n",
+            REGISTRY_HOSTS[0]
+        );
         assert!(check_registry_hosts(&SourceFile::new("fuzz/Cargo.lock", &line)).is_empty());
         assert_eq!(check_registry_hosts(&note(&line)).len(), 1);
-        assert_eq!(check_registry_hosts(&SourceFile::new("Cargo.lock", REGISTRY_HOSTS[0])).len(), 1);
+        assert_eq!(
+            check_registry_hosts(&SourceFile::new("Cargo.lock", REGISTRY_HOSTS[0])).len(),
+            1
+        );
     }
 
     #[test]

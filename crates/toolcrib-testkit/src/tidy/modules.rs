@@ -1,7 +1,7 @@
 //! Rule for imports inside the two library crates: they follow the module order of ARCHITECTURE.md downwards.
 
 use super::source::{code, is_name, without_tests};
-use super::{SourceFile, Finding, finding};
+use super::{Finding, SourceFile, finding};
 
 /// The modules of one crate from the top down. A module may use lower modules, but no neighbour.
 struct ModuleOrder {
@@ -39,7 +39,8 @@ pub(super) fn check_directions(files: &[SourceFile]) -> ModuleReport {
     let imports: usize = sources.iter().map(|source| source.imports().len()).sum();
     let mut findings: Vec<_> = sources.iter().flat_map(ModuleSource::findings).collect();
     for order in MODULE_ORDERS {
-        let is_manifest = |file: &&SourceFile| file.path == order.sources.replace("src/", "Cargo.toml");
+        let is_manifest =
+            |file: &&SourceFile| file.path == order.sources.replace("src/", "Cargo.toml");
         let manifest = files.iter().find(is_manifest);
         let has_modules = sources.iter().any(|source| source.order.sources == order.sources);
         if let Some(manifest) = manifest.filter(|_| !has_modules) {
@@ -200,7 +201,10 @@ mod tests {
         assert_eq!(wrong("store.rs", "use super::host;\n").len(), 1);
         assert_eq!(wrong("store/mod.rs", "use super::host;\n").len(), 1);
         assert_eq!(wrong("store/disk.rs", "use super::super::host;\n").len(), 1);
-        assert!(wrong("store/disk.rs", "use super::host;\n").is_empty(), "`super::host` in store/disk.rs is `store::host`");
+        assert!(
+            wrong("store/disk.rs", "use super::host;\n").is_empty(),
+            "`super::host` in store/disk.rs is `store::host`"
+        );
     }
 
     #[test]
@@ -229,7 +233,10 @@ mod tests {
         assert_eq!(none.note, "module direction: 0 files, 0 imports");
         let empty = check_directions(&[SourceFile::new("crates/toolcrib/Cargo.toml", "")]);
         assert_eq!(empty.findings.len(), 1);
-        let some = check_directions(&[SourceFile::new("crates/toolcrib/src/lease.rs", "use crate::store;\n")]);
+        let some = check_directions(&[SourceFile::new(
+            "crates/toolcrib/src/lease.rs",
+            "use crate::store;\n",
+        )]);
         assert_eq!(some.note, "module direction: 1 files, 1 imports");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{SourceFile, Finding, findings_by_line};
+use super::{Finding, SourceFile, findings_by_line};
 
 const TABLE: &str = "docs/requirements.md";
 
@@ -17,7 +17,8 @@ pub(super) fn check_ids(files: &[SourceFile]) -> Vec<Finding> {
     let rows: BTreeSet<String> = table.flat_map(|file| table_ids(&file.text)).collect();
     let others = files.iter().filter(|file| file.path != TABLE && !file.is_lock());
     let undefined = |line: &str| {
-        let unknown: Vec<String> = find_ids(line).into_iter().filter(|id| !rows.contains(id)).collect();
+        let unknown: Vec<String> =
+            find_ids(line).into_iter().filter(|id| !rows.contains(id)).collect();
         (!unknown.is_empty()).then(|| format!("no row of {TABLE}: {}", unknown.join(", ")))
     };
     others.flat_map(|file| findings_by_line("requirement-ids", file, undefined)).collect()
@@ -41,7 +42,9 @@ fn find_ids(line: &str) -> Vec<String> {
                 if before.is_some_and(|c| c.is_alphanumeric() || (c == '_' && sign == '_')) {
                     continue;
                 }
-                let Some((number, rest)) = split_number(&line[at + prefix.len()..]) else { continue };
+                let Some((number, rest)) = split_number(&line[at + prefix.len()..]) else {
+                    continue;
+                };
                 found.push(format!("{set}-{number}"));
                 let rest = RANGE_SEPARATORS.iter().find_map(|range| rest.strip_prefix(range));
                 let rest = rest.map(|rest| rest.strip_prefix(&prefix).unwrap_or(rest));

@@ -1,7 +1,7 @@
 //! Rules for Rust sources and manifests: purpose line, length, unfinished work and workspace lints.
 
 use super::source::{has_word, without_tests};
-use super::{SourceFile, Finding, findings_by_line, finding};
+use super::{Finding, SourceFile, finding, findings_by_line};
 
 const SOFT_LINES: usize = 400;
 const HARD_LINES: usize = 700;
@@ -108,7 +108,10 @@ mod tests {
         let body = "fn a() {}\n".repeat(699);
         let tests = format!("{body}#[cfg(test)]\nmod tests {{\n{}}}\n", "    // x\n".repeat(500));
         assert!(check_length(&rust(&tests)).is_none());
-        assert!(check_length(&SourceFile::new("crates/a/tests/it/big.rs", &"x\n".repeat(900))).is_none());
+        assert!(
+            check_length(&SourceFile::new("crates/a/tests/it/big.rs", &"x\n".repeat(900)))
+                .is_none()
+        );
         assert!(
             check_length(&rust(&(tests + &"fn b() {}\n".repeat(2)))).is_some(),
             "code after the tests counts as length"
@@ -134,7 +137,10 @@ mod tests {
             assert!(check_unfinished(&rust(text)).is_empty(), "{text}");
         }
         assert!(check_unfinished(&SourceFile::new("Cargo.lock", MARKERS[0])).is_empty());
-        assert!(check_unfinished(&SourceFile::new("a.md", MACROS[0])).is_empty(), "documents may mention macros");
+        assert!(
+            check_unfinished(&SourceFile::new("a.md", MACROS[0])).is_empty(),
+            "documents may mention macros"
+        );
         assert_eq!(check_unfinished(&SourceFile::new("a.md", MARKERS[0])).len(), 1);
     }
 

@@ -11,21 +11,23 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use toolcrib_config::model::auth::{Auth, OAuthGrant};
 use toolcrib_config::model::transport::Transport;
-use toolcrib_config::{SecretString, Reference, ServerSpec};
+use toolcrib_config::{Reference, SecretString, ServerSpec};
 use url::Url;
 
-use super::login_record::{Account, StoredTokens, LoginRecord};
 use super::challenge::BearerChallenge;
-use super::oauth_client::ClientSettings;
 use super::discovery::{Discovery, discover};
 use super::error::AuthError;
-use super::token_endpoint::{TokenClient, TokenGrant};
-use super::metadata::canonical_url;
-use super::scopes::{requested_scopes, union};
-use super::token_source::TokenSource;
 use super::issuer_client::IssuerClient;
-use crate::secrets::{CredentialStore, CredentialLock};
-use crate::transport::{OpenError, Permissions, HTTP_SCHEMES, Tls, TokenProvider, http_remote, resolve_remote};
+use super::login_record::{Account, LoginRecord, StoredTokens};
+use super::metadata::canonical_url;
+use super::oauth_client::ClientSettings;
+use super::scopes::{requested_scopes, union};
+use super::token_endpoint::{TokenClient, TokenGrant};
+use super::token_source::TokenSource;
+use crate::secrets::{CredentialLock, CredentialStore};
+use crate::transport::{
+    HTTP_SCHEMES, OpenError, Permissions, Tls, TokenProvider, http_remote, resolve_remote,
+};
 
 /// Timeout of the record lock. A renewal in another process takes a few requests, whose timeouts bound it.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -91,23 +93,43 @@ impl Accounts {
         let _ = timeout(limit, async { while work.join_next().await.is_some() {} }).await;
     }
 
-    pub(super) async fn issuer_client(&self, server: &ProtectedServer) -> Result<IssuerClient, AuthError> {
+    pub(super) async fn issuer_client(
+        &self,
+        server: &ProtectedServer,
+    ) -> Result<IssuerClient, AuthError> {
         match self.network {
             true => IssuerClient::for_server(&server.url, &self.inner.tls).await,
             false => Err(AuthError::NetworkForbidden),
         }
     }
 
-    pub(super) async fn load_record(&self, server: &ProtectedServer) -> Result<LoginRecord, AuthError> {
-        match self.inner.store.read(&server.record_name()).await.map_err(AuthError::CredentialStore)? {
+    pub(super) async fn load_record(
+        &self,
+        server: &ProtectedServer,
+    ) -> Result<LoginRecord, AuthError> {
+        match self
+            .inner
+            .store
+            .read(&server.record_name())
+            .await
+            .map_err(AuthError::CredentialStore)?
+        {
             Some(text) => serde_json::from_str(text.reveal()).map_err(corrupt_record),
             None => Ok(LoginRecord::default()),
         }
     }
 
-    pub(super) async fn save_record(&self, server: &ProtectedServer, record: &LoginRecord) -> Result<(), AuthError> {
+    pub(super) async fn save_record(
+        &self,
+        server: &ProtectedServer,
+        record: &LoginRecord,
+    ) -> Result<(), AuthError> {
         let text = SecretString::new(serde_json::to_string(record).map_err(corrupt_record)?);
-        self.inner.store.write(&server.record_name(), &text).await.map_err(AuthError::CredentialStore)
+        self.inner
+            .store
+            .write(&server.record_name(), &text)
+            .await
+            .map_err(AuthError::CredentialStore)
     }
 
     pub(super) async fn remove_record(&self, server: &ProtectedServer) -> Result<(), AuthError> {
@@ -115,8 +137,15 @@ impl Accounts {
     }
 
     /// Locks a record for a read-modify-write.
-    pub(super) async fn lock_record(&self, server: &ProtectedServer) -> Result<CredentialLock, AuthError> {
-        self.inner.store.lock(&server.record_name(), LOCK_TIMEOUT).await.map_err(AuthError::CredentialStore)
+    pub(super) async fn lock_record(
+        &self,
+        server: &ProtectedServer,
+    ) -> Result<CredentialLock, AuthError> {
+        self.inner
+            .store
+            .lock(&server.record_name(), LOCK_TIMEOUT)
+            .await
+            .map_err(AuthError::CredentialStore)
     }
 
     /// Returns a newer token than `used`. Another process may have stored one already.
@@ -132,12 +161,16 @@ impl Accounts {
             let record = accounts.load_record(&server).await?;
             let known = record.account(server.issuer()).and_then(|account| account.tokens.clone());
             let is_refused = |tokens: &StoredTokens| used.as_ref() == Some(&tokens.access);
-            if let Some(tokens) = known.filter(|tokens| !is_refused(tokens) && !tokens.needs_renewal(unix_now())) {
+            if let Some(tokens) =
+                known.filter(|tokens| !is_refused(tokens) && !tokens.needs_renewal(unix_now()))
+            {
                 return Ok(tokens);
             }
             match server.client.grant {
                 OAuthGrant::Code => accounts.refresh(&server, record, used.as_ref()).await,
-                OAuthGrant::ClientCredentials => accounts.request_client_token(&server, record, challenge).await,
+                OAuthGrant::ClientCredentials => {
+                    accounts.request_client_token(&server, record, challenge).await
+                }
             }
         })
         .await
@@ -154,14 +187,23 @@ impl Accounts {
         let login = || AuthError::LoginRequired { scopes: Vec::new() };
         let account = record.account_mut(server.issuer()).ok_or_else(login)?;
         let tokens = account.tokens.clone().ok_or_else(login)?;
-        let is_fresh = unix_now() < tokens.received_at.saturating_add(MIN_REJECTED_AGE) && !tokens.needs_renewal(unix_now());
+        let is_fresh = unix_now() < tokens.received_at.saturating_add(MIN_REJECTED_AGE)
+            && !tokens.needs_renewal(unix_now());
         if is_fresh && used == Some(&tokens.access) {
             return Err(login());
         }
         let refresh = tokens.refresh.clone().ok_or_else(login)?;
         let issuer_client = self.issuer_client(server).await?;
         let client = account.token_client(server);
-        match client.request_token(&issuer_client, TokenGrant::Refresh(&refresh), &account.resource, unix_now()).await {
+        match client
+            .request_token(
+                &issuer_client,
+                TokenGrant::Refresh(&refresh),
+                &account.resource,
+                unix_now(),
+            )
+            .await
+        {
             Ok(granted) => {
                 let renewed = StoredTokens::from_response(granted, Some(refresh), unix_now());
                 account.tokens = Some(renewed.clone());
@@ -193,22 +235,27 @@ impl Accounts {
         let added = challenge.as_ref().and_then(|challenge| challenge.scopes.clone());
         let wants_more = added.is_some_and(|added| union(&before, &added) != before);
         let tokens = known.and_then(|account| account.tokens.as_ref());
-        if is_refused && !wants_more && tokens.is_some_and(|tokens| unix_now() < tokens.received_at + MIN_REJECTED_AGE)
+        if is_refused
+            && !wants_more
+            && tokens.is_some_and(|tokens| unix_now() < tokens.received_at + MIN_REJECTED_AGE)
         {
             return Err(AuthError::StillRefused);
         }
         let issuer_client = self.issuer_client(server).await?;
         let issuer = known.map(|account| account.issuer.as_str());
         let discovery =
-            discover(&issuer_client, &server.url, challenge.as_ref(), server.issuer(), issuer).await?;
-        let mut requested = requested_scopes(&server.client.scopes, challenge.as_ref(), &discovery, &before);
+            discover(&issuer_client, &server.url, challenge.as_ref(), server.issuer(), issuer)
+                .await?;
+        let mut requested =
+            requested_scopes(&server.client.scopes, challenge.as_ref(), &discovery, &before);
         if wants_more && let Some(challenge) = &challenge {
             requested = union(&requested, challenge.scopes.as_deref().unwrap_or_default());
         }
         let mut account = server.client_account(&discovery, requested)?;
         let grant = TokenGrant::ClientCredentials { scopes: &account.scopes };
         let client = account.token_client(server);
-        let granted = client.request_token(&issuer_client, grant, &account.resource, unix_now()).await?;
+        let granted =
+            client.request_token(&issuer_client, grant, &account.resource, unix_now()).await?;
         let tokens = StoredTokens::from_response(granted, None, unix_now());
         account.tokens = Some(tokens.clone());
         record.add_account(account);
@@ -263,7 +310,8 @@ impl ProtectedServer {
         spec: &ServerSpec,
         find: &dyn Fn(&Reference) -> Option<String>,
     ) -> Result<Option<Self>, OpenError> {
-        let client = ClientSettings::from_auth(&spec.policy.auth, find).map_err(OpenError::Missing)?;
+        let client =
+            ClientSettings::from_auth(&spec.policy.auth, find).map_err(OpenError::Missing)?;
         let (Some(client), Some(remote)) = (client, http_remote(&spec.transport)) else {
             return Ok(None);
         };
@@ -306,7 +354,11 @@ impl ProtectedServer {
     }
 
     /// Builds the account of the client credentials grant.
-    fn client_account(&self, discovery: &Discovery, scopes: Vec<String>) -> Result<Account, AuthError> {
+    fn client_account(
+        &self,
+        discovery: &Discovery,
+        scopes: Vec<String>,
+    ) -> Result<Account, AuthError> {
         let no_client = || AuthError::NoRegistration(discovery.issuer.issuer.clone());
         let client = self.client.configured_client(&discovery.issuer).ok_or_else(no_client)?;
         Account::new(discovery, client, scopes)
@@ -320,7 +372,8 @@ impl Account {
         scopes: Vec<String>,
     ) -> Result<Self, AuthError> {
         let issuer = discovery.issuer.issuer.clone();
-        let no_endpoint = || AuthError::MissingFeature { issuer: issuer.clone(), feature: "token endpoint" };
+        let no_endpoint =
+            || AuthError::MissingFeature { issuer: issuer.clone(), feature: "token endpoint" };
         Ok(Self {
             token_endpoint: discovery.issuer.token_endpoint.clone().ok_or_else(no_endpoint)?,
             revocation_endpoint: discovery.issuer.revocation_endpoint.clone(),

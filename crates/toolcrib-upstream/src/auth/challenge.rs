@@ -31,7 +31,9 @@ impl BearerChallenge {
                 }
                 // The next challenge begins.
                 (HeaderPart::Scheme(_), Some(_)) => break,
-                (HeaderPart::Param(name, value), Some(challenge)) => challenge.set_param(name, value),
+                (HeaderPart::Param(name, value), Some(challenge)) => {
+                    challenge.set_param(name, value)
+                }
                 _ => {}
             }
         }
@@ -107,7 +109,11 @@ mod tests {
         let found = BearerChallenge::from_headers(&[header.to_owned()]);
         let found = found.as_ref().map(|challenge| {
             let scopes = challenge.scopes.as_ref().map(|scopes| scopes.join("+"));
-            (challenge.resource_metadata.as_ref().map(Url::as_str), scopes, challenge.error.as_deref())
+            (
+                challenge.resource_metadata.as_ref().map(Url::as_str),
+                scopes,
+                challenge.error.as_deref(),
+            )
         });
         let found = found.as_ref().map(|(at, scopes, error)| (*at, scopes.as_deref(), *error));
         assert_eq!(found, expected, "{header}");

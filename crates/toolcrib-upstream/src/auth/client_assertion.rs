@@ -75,9 +75,10 @@ impl SigningKey {
         let refused = |_| AuthError::BadKey("signing failed");
         let random = SystemRandom::new();
         match self {
-            Self::P256(key) => {
-                key.sign(&random, text).map(|signature| signature.as_ref().to_vec()).map_err(refused)
-            }
+            Self::P256(key) => key
+                .sign(&random, text)
+                .map(|signature| signature.as_ref().to_vec())
+                .map_err(refused),
             Self::Rsa(key) => {
                 let mut signature = vec![0; key.public().modulus_len()];
                 key.sign(&RSA_PKCS1_SHA256, &random, text, &mut signature).map_err(refused)?;
@@ -100,7 +101,9 @@ mod tests {
         let lines: Vec<_> =
             text.as_bytes().chunks(64).map(|line| String::from_utf8_lossy(line)).collect();
         let lines = lines.join("\n");
-        SecretString::new(format!("-----BEGIN PRIVATE KEY-----\n{lines}\n-----END PRIVATE KEY-----\n"))
+        SecretString::new(format!(
+            "-----BEGIN PRIVATE KEY-----\n{lines}\n-----END PRIVATE KEY-----\n"
+        ))
     }
 
     fn claims(assertion: &SecretString) -> (Value, Value, String, Vec<u8>) {

@@ -4,8 +4,11 @@ use url::Url;
 
 use super::challenge::BearerChallenge;
 use super::error::AuthError;
-use super::metadata::{IssuerMetadata, ResourceMetadata, issuer_metadata_urls, resource_metadata_urls, resource_indicator};
 use super::issuer_client::IssuerClient;
+use super::metadata::{
+    IssuerMetadata, ResourceMetadata, issuer_metadata_urls, resource_indicator,
+    resource_metadata_urls,
+};
 
 /// The discovered issuer of a server, with resource and scopes.
 #[derive(Clone, Debug)]
@@ -31,11 +34,15 @@ pub(super) async fn discover(
     let scopes = metadata.as_ref().and_then(|metadata| metadata.scopes_supported.clone());
     let offered = metadata.map(|metadata| metadata.authorization_servers).unwrap_or_default();
     let issuer = match choose_issuer(&offered, allowed, known)? {
-        Some(name) => fetch_issuer_metadata(issuer_client, name).await?.ok_or(AuthError::MetadataNotFound(name.to_owned()))?,
+        Some(name) => fetch_issuer_metadata(issuer_client, name)
+            .await?
+            .ok_or(AuthError::MetadataNotFound(name.to_owned()))?,
         // Servers of the 2025-03-26 specification are their own issuers.
         None => {
             let own = server.origin().ascii_serialization();
-            fetch_issuer_metadata(issuer_client, &own).await?.unwrap_or_else(|| IssuerMetadata::default_for(server))
+            fetch_issuer_metadata(issuer_client, &own)
+                .await?
+                .unwrap_or_else(|| IssuerMetadata::default_for(server))
         }
     };
     issuer.endpoints().try_for_each(|endpoint| issuer_client.check_url(endpoint))?;
@@ -70,14 +77,18 @@ fn choose_issuer<'a>(
     let has = |name: &str| offered.iter().find(|offered| *offered == name).map(String::as_str);
     match allowed {
         Some(allowed) if offered.is_empty() || has(allowed).is_some() => Ok(Some(allowed)),
-        Some(allowed) => {
-            Err(AuthError::IssuerNotAllowed { wanted: allowed.to_owned(), offered: offered.to_vec() })
-        }
+        Some(allowed) => Err(AuthError::IssuerNotAllowed {
+            wanted: allowed.to_owned(),
+            offered: offered.to_vec(),
+        }),
         None => Ok(known.and_then(has).or(offered.first().map(String::as_str))),
     }
 }
 
-async fn fetch_issuer_metadata(issuer_client: &IssuerClient, name: &str) -> Result<Option<IssuerMetadata>, AuthError> {
+async fn fetch_issuer_metadata(
+    issuer_client: &IssuerClient,
+    name: &str,
+) -> Result<Option<IssuerMetadata>, AuthError> {
     let url = Url::parse(name).map_err(|_| AuthError::MetadataNotFound(name.to_owned()))?;
     for address in issuer_metadata_urls(&url) {
         match issuer_client.get_document::<IssuerMetadata>(&address).await {

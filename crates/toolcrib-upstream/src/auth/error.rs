@@ -97,9 +97,9 @@ impl AuthError {
             Self::LoginNotNeeded => "auth.not_needed",
             Self::StillRefused => "auth.denied",
             Self::ResourceMismatch { .. } | Self::IssuerNotAllowed { .. } => "auth.other_issuer",
-            Self::IssuerMismatch { .. } | Self::ResponseFromOtherIssuer { .. } | Self::ResponseWithoutIssuer(_) => {
-                "auth.wrong_issuer"
-            }
+            Self::IssuerMismatch { .. }
+            | Self::ResponseFromOtherIssuer { .. }
+            | Self::ResponseWithoutIssuer(_) => "auth.wrong_issuer",
             Self::MetadataNotFound(_) | Self::MissingFeature { .. } => "auth.no_metadata",
             Self::NoRegistration(_) => "auth.no_registration",
             Self::AddressForbidden { .. } => "auth.address_forbidden",
@@ -130,7 +130,10 @@ impl AuthError {
             Self::BadKey(_) => {
                 "set `auth.private_key` to a PKCS #8 key in PEM: P-256, RSA or Ed25519".to_owned()
             }
-            Self::Unreachable { .. } | Self::Timeout { .. } | Self::Status { .. } | Self::HostClosing => {
+            Self::Unreachable { .. }
+            | Self::Timeout { .. }
+            | Self::Status { .. }
+            | Self::HostClosing => {
                 "check that the address is up and reachable from here".to_owned()
             }
             Self::Refused { .. } | Self::StillRefused => {
@@ -173,9 +176,10 @@ impl AuthError {
 
     fn failure_kind(&self) -> TokenErrorKind {
         match self {
-            Self::Unreachable { .. } | Self::Timeout { .. } | Self::Status { .. } | Self::HostClosing => {
-                TokenErrorKind::Transient
-            }
+            Self::Unreachable { .. }
+            | Self::Timeout { .. }
+            | Self::Status { .. }
+            | Self::HostClosing => TokenErrorKind::Transient,
             Self::CredentialStore(_)
             | Self::CorruptRecord(_)
             | Self::Client(_)

@@ -78,14 +78,20 @@ impl IssuerClient {
             }
             client.build().map_err(AuthError::Client)
         };
-        Ok(Self { scope, follow_client: client(redirect_policy(scope))?, post_client: client(Policy::none())? })
+        Ok(Self {
+            scope,
+            follow_client: client(redirect_policy(scope))?,
+            post_client: client(Policy::none())?,
+        })
     }
 
     /// Checks that an untrusted URL may be requested or shown to the user.
     pub(super) fn check_url(&self, address: &Url) -> Result<(), AuthError> {
         match url_objection(self.scope, address) {
             None => Ok(()),
-            Some(reason) => Err(AuthError::AddressForbidden { address: display_url(address), reason }),
+            Some(reason) => {
+                Err(AuthError::AddressForbidden { address: display_url(address), reason })
+            }
         }
     }
 
@@ -149,8 +155,10 @@ impl IssuerClient {
             }
         };
         let answer = timeout(REQUEST_TIMEOUT, request.headers(headers).send()).await;
-        let response = answer.map_err(|_| timeout_error(server))?.map_err(unreachable_error(server))?;
-        Ok((response.status().as_u16() == 401).then(|| Denial::from_response(401, response.headers())))
+        let response =
+            answer.map_err(|_| timeout_error(server))?.map_err(unreachable_error(server))?;
+        Ok((response.status().as_u16() == 401)
+            .then(|| Denial::from_response(401, response.headers())))
     }
 }
 
@@ -172,7 +180,10 @@ async fn send_request(request: RequestBuilder, address: &Url) -> Result<IssuerRe
         let response = request.send().await.map_err(unreachable_error(address))?;
         if response.status().is_redirection() {
             let reason = "it is the target of a redirect that is not followed";
-            return Err(AuthError::AddressForbidden { address: redirect_target(&response, address), reason });
+            return Err(AuthError::AddressForbidden {
+                address: redirect_target(&response, address),
+                reason,
+            });
         }
         let status = response.status().as_u16();
         Ok(IssuerResponse { status, body: read_body(response, address).await? })
@@ -198,7 +209,10 @@ fn redirect_target(response: &Response, asked: &Url) -> String {
 }
 
 fn unreachable_error(address: &Url) -> impl Fn(reqwest::Error) -> AuthError {
-    move |cause| AuthError::Unreachable { address: display_url(address), cause: cause.without_url() }
+    move |cause| AuthError::Unreachable {
+        address: display_url(address),
+        cause: cause.without_url(),
+    }
 }
 
 fn timeout_error(address: &Url) -> AuthError {
@@ -228,12 +242,15 @@ fn url_objection(scope: NetworkScope, address: &Url) -> Option<&'static str> {
     if ip.is_some_and(is_link_local) {
         return Some("it is a link-local address");
     }
-    let is_private_host = ip.map_or_else(|| address.host_str().is_some_and(is_private_name), is_private);
+    let is_private_host =
+        ip.map_or_else(|| address.host_str().is_some_and(is_private_name), is_private);
     if !address.username().is_empty() || address.password().is_some() {
         return Some("it contains credentials");
     }
     match (address.scheme(), scope) {
-        (_, NetworkScope::Public) if is_private_host => Some("a public server must not lead to a private address"),
+        (_, NetworkScope::Public) if is_private_host => {
+            Some("a public server must not lead to a private address")
+        }
         ("https", _) => None,
         ("http", NetworkScope::Private) if is_private_host => None,
         ("http", _) => Some("it is not encrypted"),
@@ -365,7 +382,11 @@ mod tests {
             let url = Url::parse(address).unwrap();
             let permitted = |scope| url_objection(scope, &url).is_none();
             assert_eq!(permitted(NetworkScope::Private), from_near, "{address} from near");
-            assert_eq!(permitted(NetworkScope::Public), from_public, "{address} from a public server");
+            assert_eq!(
+                permitted(NetworkScope::Public),
+                from_public,
+                "{address} from a public server"
+            );
         }
     }
 

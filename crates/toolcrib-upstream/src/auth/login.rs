@@ -11,16 +11,16 @@ use toolcrib_wire::view::ClientCapabilities;
 use toolcrib_wire::{Id, Version, build, method};
 use url::Url;
 
-use super::login_record::{Account, StoredTokens, LoginRecord};
 use super::accounts::{Accounts, ProtectedServer, unix_now};
 use super::challenge::BearerChallenge;
-use super::oauth_client::{OAuthClient, RegistrationResponse, ClientSource, registration_request};
 use super::discovery::{Discovery, discover, fetch_resource_metadata};
 use super::error::AuthError;
-use super::token_endpoint::{TokenGrant, error_from_response, excerpt};
+use super::issuer_client::{IssuerClient, parse_json};
+use super::login_record::{Account, LoginRecord, StoredTokens};
+use super::oauth_client::{ClientSource, OAuthClient, RegistrationResponse, registration_request};
 use super::pkce::{code_challenge, random_token};
 use super::scopes::{needs_consent, requested_scopes, union, with_offline_access};
-use super::issuer_client::{IssuerClient, parse_json};
+use super::token_endpoint::{TokenGrant, error_from_response, excerpt};
 
 /// Result of starting a login.
 #[derive(Debug)]
@@ -93,9 +93,11 @@ impl Accounts {
         let known = record.account(server.issuer());
         let issuer = known.map(|account| account.issuer.as_str());
         let discovery =
-            discover(&issuer_client, &server.url, challenge.as_ref(), server.issuer(), issuer).await?;
-        let login =
-            self.prepare_login(server, issuer_client, &record, &discovery, challenge.as_ref(), redirect).await?;
+            discover(&issuer_client, &server.url, challenge.as_ref(), server.issuer(), issuer)
+                .await?;
+        let login = self
+            .prepare_login(server, issuer_client, &record, &discovery, challenge.as_ref(), redirect)
+            .await?;
         Ok(LoginStart::Browser(Box::new(login)))
     }
 
@@ -109,21 +111,34 @@ impl Accounts {
         redirect: &str,
     ) -> Result<Login, AuthError> {
         let issuer = &discovery.issuer;
-        let lacking = |feature| AuthError::MissingFeature { issuer: issuer.issuer.clone(), feature };
+        let lacking =
+            |feature| AuthError::MissingFeature { issuer: issuer.issuer.clone(), feature };
         let endpoint = issuer.authorization_endpoint.clone();
         let endpoint = endpoint.ok_or_else(|| lacking("authorization endpoint"))?;
         if !issuer.has_s256() {
             return Err(lacking("protection of codes (PKCE with S256)"));
         }
         let known = record.account(Some(&issuer.issuer));
-        let scopes = requested_scopes(&server.client.scopes, challenge, discovery, &earlier_scopes(record, known));
+        let scopes = requested_scopes(
+            &server.client.scopes,
+            challenge,
+            discovery,
+            &earlier_scopes(record, known),
+        );
         let scopes = with_offline_access(scopes, discovery);
-        let source = server.client.choose_client(issuer, known.map(|known| &known.client), redirect)?;
+        let source =
+            server.client.choose_client(issuer, known.map(|known| &known.client), redirect)?;
         let client = obtain_client(&issuer_client, source, discovery, redirect).await?;
         let (verifier, state) = (random_token(32)?, random_token(16)?);
         let account = Account::new(discovery, client, scopes)?;
         Ok(Login {
-            address: build_authorization_url(endpoint, &account, redirect, &state, &code_challenge(&verifier)),
+            address: build_authorization_url(
+                endpoint,
+                &account,
+                redirect,
+                &state,
+                &code_challenge(&verifier),
+            ),
             expected: ExpectedResponse {
                 issuer: issuer.issuer.clone(),
                 requires_iss: issuer.authorization_response_iss_parameter_supported,
@@ -164,11 +179,16 @@ impl Accounts {
         Ok(LogoutOutcome { was_known, revoked })
     }
 
-    async fn revoke(&self, server: &ProtectedServer, account: &Account) -> Option<Result<(), AuthError>> {
+    async fn revoke(
+        &self,
+        server: &ProtectedServer,
+        account: &Account,
+    ) -> Option<Result<(), AuthError>> {
         let (endpoint, tokens) = (account.revocation_endpoint.as_ref()?, account.tokens.as_ref()?);
         let work = async {
             let issuer_client = self.issuer_client(server).await?;
-            let client = super::token_endpoint::TokenClient { endpoint, ..account.token_client(server) };
+            let client =
+                super::token_endpoint::TokenClient { endpoint, ..account.token_client(server) };
             if let Some(refresh) = &tokens.refresh {
                 client.revoke(&issuer_client, refresh, "refresh_token", unix_now()).await?;
             }
@@ -202,7 +222,8 @@ impl Login {
         // Locks before redeeming the code, so that a lock timeout cannot lose the tokens.
         let _lock = accounts.lock_record(&server).await?;
         let client = account.token_client(&server);
-        let granted = client.request_token(&issuer_client, grant, &account.resource, unix_now()).await?;
+        let granted =
+            client.request_token(&issuer_client, grant, &account.resource, unix_now()).await?;
         let granted_scopes = granted.scopes.clone();
         let tokens = StoredTokens::from_response(granted, None, unix_now());
         // Later logins also request scopes that were granted without a request.
@@ -274,7 +295,9 @@ async fn login_challenge(
     server: &ProtectedServer,
     record: &LoginRecord,
 ) -> Result<Option<BearerChallenge>, AuthError> {
-    let denial = issuer_client.probe_server(&server.url, server.headers.clone(), initialize_message(server)).await?;
+    let denial = issuer_client
+        .probe_server(&server.url, server.headers.clone(), initialize_message(server))
+        .await?;
     let wanted = record.wanted.clone().map(|wanted| BearerChallenge {
         resource_metadata: wanted.resource_metadata,
         scopes: wanted.scopes,
@@ -323,7 +346,8 @@ async fn obtain_client(
     if !(200..=299).contains(&answer.status) {
         return Err(error_from_response(&endpoint, &answer));
     }
-    Ok(parse_json::<RegistrationResponse>(&endpoint, &answer.body)?.into_client(&discovery.issuer, redirect))
+    Ok(parse_json::<RegistrationResponse>(&endpoint, &answer.body)?
+        .into_client(&discovery.issuer, redirect))
 }
 
 fn build_authorization_url(
@@ -365,7 +389,8 @@ mod tests {
 
     fn code(requires_iss: bool, response: &str) -> String {
         let state = SecretString::new("st");
-        let expected = ExpectedResponse { issuer: "https://i.example".to_owned(), requires_iss, state };
+        let expected =
+            ExpectedResponse { issuer: "https://i.example".to_owned(), requires_iss, state };
         match expected.authorization_code(response) {
             Ok(code) => code.reveal().to_owned(),
             Err(error) => error.code().to_owned() + " " + &error.to_string(),

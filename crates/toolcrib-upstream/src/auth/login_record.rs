@@ -6,8 +6,8 @@ use url::Url;
 
 use super::challenge::BearerChallenge;
 use super::oauth_client::OAuthClient;
-use super::token_endpoint::TokenResponse;
 use super::scopes::union;
+use super::token_endpoint::TokenResponse;
 
 /// Number of seconds before expiry at which a token is renewed. For short lifetimes, the last fifth of the
 /// lifetime.
@@ -98,7 +98,11 @@ impl LoginRecord {
 
 impl StoredTokens {
     /// Builds stored tokens from a token response. Keeps the previous refresh token if the response has none.
-    pub(super) fn from_response(response: TokenResponse, before: Option<SecretString>, now: u64) -> Self {
+    pub(super) fn from_response(
+        response: TokenResponse,
+        before: Option<SecretString>,
+        now: u64,
+    ) -> Self {
         Self {
             access: response.access,
             refresh: response.refresh.or(before),
@@ -145,11 +149,16 @@ mod secret {
     use serde::{Deserialize, Deserializer, Serializer};
     use toolcrib_config::SecretString;
 
-    pub(super) fn serialize<S: Serializer>(secret: &SecretString, to: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        secret: &SecretString,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         to.serialize_str(secret.reveal())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<SecretString, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<SecretString, D::Error> {
         String::deserialize(from).map(SecretString::new)
     }
 }

@@ -48,7 +48,8 @@ pub(super) fn resource_metadata_urls(server: &Url, named: Option<&Url>) -> Vec<U
 /// Candidate URLs of an issuer's metadata, in order.
 pub(super) fn issuer_metadata_urls(issuer: &Url) -> Vec<Url> {
     let path = issuer.path().trim_end_matches('/');
-    let mut addresses = vec![well_known_url(issuer, ISSUER, path), well_known_url(issuer, OPENID, path)];
+    let mut addresses =
+        vec![well_known_url(issuer, ISSUER, path), well_known_url(issuer, OPENID, path)];
     if !path.is_empty() {
         let mut appended = well_known_url(issuer, OPENID, "");
         appended.set_path(&format!("{path}/.well-known/{OPENID}"));
@@ -59,14 +60,18 @@ pub(super) fn issuer_metadata_urls(issuer: &Url) -> Vec<Url> {
 
 /// Returns the resource indicator: the one in the metadata if it contains the server's URL, else the server's
 /// URL.
-pub(super) fn resource_indicator(server: &Url, metadata: Option<&ResourceMetadata>) -> Result<String, AuthError> {
+pub(super) fn resource_indicator(
+    server: &Url,
+    metadata: Option<&ResourceMetadata>,
+) -> Result<String, AuthError> {
     match metadata.and_then(|metadata| metadata.resource.as_deref()) {
         None => Ok(canonical_url(server)),
         Some(named) => match Url::parse(named) {
             Ok(resource) if contains_server(&resource, server) => Ok(named.to_owned()),
-            _ => {
-                Err(AuthError::ResourceMismatch { named: named.to_owned(), server: canonical_url(server) })
-            }
+            _ => Err(AuthError::ResourceMismatch {
+                named: named.to_owned(),
+                server: canonical_url(server),
+            }),
         },
     }
 }
@@ -205,7 +210,10 @@ mod tests {
             ("https://evil.example/team/mcp", false),
             ("no address", false),
         ] {
-            let metadata = ResourceMetadata { resource: Some(named.to_owned()), ..ResourceMetadata::default() };
+            let metadata = ResourceMetadata {
+                resource: Some(named.to_owned()),
+                ..ResourceMetadata::default()
+            };
             let found = resource_indicator(&server, Some(&metadata));
             assert_eq!(found.ok().as_deref(), good.then_some(named), "{named}");
         }
@@ -226,7 +234,10 @@ mod tests {
     #[test]
     fn issuer_names_are_compared_exactly() {
         let address = url("https://i.example/.well-known/oauth-authorization-server");
-        let issuer = |name: &str| IssuerMetadata { issuer: name.to_owned(), ..IssuerMetadata::default_for(&address) };
+        let issuer = |name: &str| IssuerMetadata {
+            issuer: name.to_owned(),
+            ..IssuerMetadata::default_for(&address)
+        };
         assert!(issuer("https://i.example").verify_issuer("https://i.example", &address).is_ok());
         for other in ["https://i.example/", "https://I.example", "https://evil.example"] {
             let refused = issuer(other).verify_issuer("https://i.example", &address);

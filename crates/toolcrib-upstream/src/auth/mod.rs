@@ -5,23 +5,23 @@
 //! interpret responses. Only `issuer_client` accesses the network, and only `accounts` accesses stored
 //! logins.
 
-mod login_record;
 mod accounts;
 mod challenge;
-mod oauth_client;
+mod client_assertion;
 mod discovery;
 mod error;
-mod token_endpoint;
-mod client_assertion;
+mod issuer_client;
 mod login;
+mod login_record;
 mod metadata;
+mod oauth_client;
 mod pkce;
 mod scopes;
+mod token_endpoint;
 mod token_source;
-mod issuer_client;
 
 pub use accounts::login_args;
 pub use accounts::{Accounts, ProtectedServer};
-pub use oauth_client::ClientSettings;
 pub use error::{AuthError, LOGIN_REQUIRED, MalformedJson};
-pub use login::{LoginStart, LoginOutcome, LogoutOutcome, Login};
+pub use login::{Login, LoginOutcome, LoginStart, LogoutOutcome};
+pub use oauth_client::ClientSettings;

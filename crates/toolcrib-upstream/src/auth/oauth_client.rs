@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use toolcrib_config::SecretString;
 use toolcrib_config::Reference;
+use toolcrib_config::SecretString;
 use toolcrib_config::model::auth::{Auth, OAuth, OAuthGrant};
 use url::Url;
 
@@ -39,7 +39,11 @@ pub struct ClientSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct OAuthClient {
     pub(super) id: String,
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "super::login_record::optional_secret")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "super::login_record::optional_secret"
+    )]
     pub(super) secret: Option<SecretString>,
     pub(super) method: ClientAuthMethod,
     /// The redirect URI, if the client was registered for it alone.
@@ -142,7 +146,12 @@ impl ClientSettings {
                 None => ClientAuthMethod::None,
             };
             let id = document.clone();
-            return Ok(ClientSource::Known(OAuthClient { id, secret: None, method, redirect: None }));
+            return Ok(ClientSource::Known(OAuthClient {
+                id,
+                secret: None,
+                method,
+                redirect: None,
+            }));
         }
         if let Some(known) = known.filter(|known| known.redirect.as_deref() == Some(redirect)) {
             return Ok(ClientSource::Known(known.clone()));
@@ -167,14 +176,22 @@ pub(super) fn registration_request(issuer: &IssuerMetadata, redirect: &str) -> V
 impl RegistrationResponse {
     pub(super) fn into_client(self, issuer: &IssuerMetadata, redirect: &str) -> OAuthClient {
         let secret = self.client_secret.filter(|secret| !secret.is_empty()).map(SecretString::new);
-        let method = choose_auth_method(secret.is_some(), self.token_endpoint_auth_method.as_deref(), issuer);
+        let method = choose_auth_method(
+            secret.is_some(),
+            self.token_endpoint_auth_method.as_deref(),
+            issuer,
+        );
         OAuthClient { id: self.client_id, secret, method, redirect: Some(redirect.to_owned()) }
     }
 }
 
 /// Chooses the authentication method: the agreed one, or one that the issuer supports. The default is Basic
 /// (RFC 8414).
-fn choose_auth_method(has_secret: bool, agreed: Option<&str>, issuer: &IssuerMetadata) -> ClientAuthMethod {
+fn choose_auth_method(
+    has_secret: bool,
+    agreed: Option<&str>,
+    issuer: &IssuerMetadata,
+) -> ClientAuthMethod {
     if !has_secret {
         return ClientAuthMethod::None;
     }
@@ -220,7 +237,11 @@ mod tests {
             (true, None, Some(&[none][..]), Nothing),
             (true, Some("private_key_jwt"), Some(&["private_key_jwt"][..]), ClientSecretBasic),
         ] {
-            assert_eq!(choose_auth_method(has_secret, agreed, &issuer(offers)), expected, "{agreed:?}");
+            assert_eq!(
+                choose_auth_method(has_secret, agreed, &issuer(offers)),
+                expected,
+                "{agreed:?}"
+            );
         }
     }
 
@@ -233,11 +254,9 @@ mod tests {
             method: ClientAuthMethod::None,
             redirect: Some(redirect.to_owned()),
         };
-        let id = |settings: &ClientSettings, issuer: &IssuerMetadata, redirect: &str| match settings.choose_client(
-            issuer,
-            Some(&known),
-            redirect,
-        ) {
+        let id = |settings: &ClientSettings, issuer: &IssuerMetadata, redirect: &str| match settings
+            .choose_client(issuer, Some(&known), redirect)
+        {
             Ok(ClientSource::Known(client)) => client.id,
             Ok(ClientSource::Register(at)) => at.to_string(),
             Err(error) => error.to_string(),

@@ -8,7 +8,8 @@ use super::error::AuthError;
 /// Returns `bytes` random bytes in URL-safe base64.
 pub(super) fn random_token(bytes: usize) -> Result<String, AuthError> {
     let mut token = vec![0; bytes];
-    getrandom::fill(&mut token).map_err(|_| AuthError::BadKey("the system provides no random numbers"))?;
+    getrandom::fill(&mut token)
+        .map_err(|_| AuthError::BadKey("the system provides no random numbers"))?;
     Ok(BASE64URL_NOPAD.encode(&token))
 }
 

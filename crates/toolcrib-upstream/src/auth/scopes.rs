@@ -62,10 +62,13 @@ mod tests {
         let mut issuer = IssuerMetadata::default_for(&server);
         issuer.scopes_supported = scope_list(of_issuer.unwrap_or_default());
         let scopes_of = supported.map(scope_list);
-        let discovery = Discovery { issuer, resource: "https://a.example".to_owned(), scopes: scopes_of };
-        let challenge = BearerChallenge { scopes: challenged.map(scope_list), ..BearerChallenge::default() };
+        let discovery =
+            Discovery { issuer, resource: "https://a.example".to_owned(), scopes: scopes_of };
+        let challenge =
+            BearerChallenge { scopes: challenged.map(scope_list), ..BearerChallenge::default() };
         let before = scope_list(before.unwrap_or_default());
-        let chosen = requested_scopes(&scope_list(configured), Some(&challenge), &discovery, &before);
+        let chosen =
+            requested_scopes(&scope_list(configured), Some(&challenge), &discovery, &before);
         assert_eq!(with_offline_access(chosen, &discovery).join(" "), expected);
     }
 

@@ -8,10 +8,10 @@ use toolcrib_config::SecretString;
 use url::Url;
 use url::form_urlencoded::byte_serialize;
 
-use super::oauth_client::{OAuthClient, ClientSettings, ClientAuthMethod};
-use super::error::AuthError;
 use super::client_assertion::client_assertion;
+use super::error::AuthError;
 use super::issuer_client::{IssuerClient, IssuerResponse, display_url, parse_json};
+use super::oauth_client::{ClientAuthMethod, ClientSettings, OAuthClient};
 
 const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
@@ -56,7 +56,8 @@ impl TokenClient<'_> {
         let mut form = grant.form();
         form.push(("resource", resource.to_owned()));
         let answer = self.post(issuer_client, form, now).await?;
-        parse_token_response(self.endpoint, &answer).map_err(|error| error.mask_secrets(&self.sent_secrets(grant.secrets())))
+        parse_token_response(self.endpoint, &answer)
+            .map_err(|error| error.mask_secrets(&self.sent_secrets(grant.secrets())))
     }
 
     /// Revokes a token. The issuer also reports success for an unknown or expired token (RFC 7009).
@@ -69,7 +70,9 @@ impl TokenClient<'_> {
     ) -> Result<(), AuthError> {
         let hidden = token.clone();
         let token = ("token", token.reveal().to_owned());
-        let answer = self.post(issuer_client, vec![token, ("token_type_hint", hint.to_owned())], now).await?;
+        let answer = self
+            .post(issuer_client, vec![token, ("token_type_hint", hint.to_owned())], now)
+            .await?;
         if (200..=299).contains(&answer.status) {
             Ok(())
         } else {
@@ -85,13 +88,20 @@ impl TokenClient<'_> {
         secrets
     }
 
-    async fn post(&self, issuer_client: &IssuerClient, mut form: Form, now: u64) -> Result<IssuerResponse, AuthError> {
+    async fn post(
+        &self,
+        issuer_client: &IssuerClient,
+        mut form: Form,
+        now: u64,
+    ) -> Result<IssuerResponse, AuthError> {
         let OAuthClient { id, secret, method, .. } = self.client;
         // The configured secret may have changed since the login.
         let secret = self.settings.client_secret.as_ref().or(secret.as_ref());
         let mut header = None;
         match (method, secret, &self.settings.private_key) {
-            (ClientAuthMethod::ClientSecretBasic, Some(secret), _) => header = Some(basic_header(id, secret)?),
+            (ClientAuthMethod::ClientSecretBasic, Some(secret), _) => {
+                header = Some(basic_header(id, secret)?)
+            }
             (ClientAuthMethod::ClientSecretPost, Some(secret), _) => {
                 form.push(("client_id", id.clone()));
                 form.push(("client_secret", secret.reveal().to_owned()));
@@ -114,7 +124,9 @@ impl TokenClient<'_> {
 impl TokenGrant<'_> {
     fn secrets(&self) -> Vec<SecretString> {
         match self {
-            Self::Code { code, verifier, .. } => vec![SecretString::new(*code), SecretString::new(*verifier)],
+            Self::Code { code, verifier, .. } => {
+                vec![SecretString::new(*code), SecretString::new(*verifier)]
+            }
             Self::Refresh(token) => vec![(*token).clone()],
             Self::ClientCredentials { .. } => Vec::new(),
         }
@@ -159,7 +171,10 @@ struct ErrorResponseBody {
     error_description: Option<String>,
 }
 
-fn parse_token_response(address: &Url, answer: &IssuerResponse) -> Result<TokenResponse, AuthError> {
+fn parse_token_response(
+    address: &Url,
+    answer: &IssuerResponse,
+) -> Result<TokenResponse, AuthError> {
     if !(200..=299).contains(&answer.status) {
         return Err(error_from_response(address, answer));
     }
@@ -184,7 +199,9 @@ pub(super) fn error_from_response(address: &Url, answer: &IssuerResponse) -> Aut
     const PASSING: [&str; 3] = ["temporarily_unavailable", "server_error", "slow_down"];
     let refusal = parse_json::<ErrorResponseBody>(address, &answer.body).ok();
     match refusal.filter(|_| (400..=499).contains(&answer.status) && answer.status != 429) {
-        Some(ErrorResponseBody { error, error_description }) if !PASSING.contains(&error.as_str()) => {
+        Some(ErrorResponseBody { error, error_description })
+            if !PASSING.contains(&error.as_str()) =>
+        {
             let description = error_description.map(|text| excerpt(&text));
             AuthError::Refused { error: excerpt(&error), description }
         }

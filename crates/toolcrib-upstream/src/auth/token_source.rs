@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use toolcrib_config::SecretString;
 use toolcrib_config::model::auth::OAuthGrant;
 
-use super::login_record::StoredTokens;
 use super::accounts::{Accounts, ProtectedServer, unix_now};
 use super::challenge::BearerChallenge;
 use super::error::AuthError;
+use super::login_record::StoredTokens;
 use super::scopes::union;
 use crate::transport::{BoxFuture, Denial, TokenError, TokenProvider};
 
@@ -41,7 +41,8 @@ impl TokenSource {
 
     async fn load_token(&self) -> Result<Option<SecretString>, AuthError> {
         let record = self.accounts.load_record(&self.server).await?;
-        let tokens = record.account(self.server.issuer()).and_then(|account| account.tokens.clone());
+        let tokens =
+            record.account(self.server.issuer()).and_then(|account| account.tokens.clone());
         match tokens {
             Some(tokens) if !tokens.needs_renewal(unix_now()) => Ok(Some(self.cache_token(tokens))),
             None if self.server.client.grant == OAuthGrant::Code => {
@@ -50,7 +51,9 @@ impl TokenSource {
             }
             tokens => match self.accounts.renew(&self.server, None, None).await {
                 Ok(tokens) => Ok(Some(self.cache_token(tokens))),
-                Err(error) => tokens.and_then(|tokens| self.reuse_expired(tokens)).map(Some).ok_or(error),
+                Err(error) => {
+                    tokens.and_then(|tokens| self.reuse_expired(tokens)).map(Some).ok_or(error)
+                }
             },
         }
     }
@@ -69,7 +72,8 @@ impl TokenSource {
         denial: &Denial,
     ) -> Result<Option<SecretString>, AuthError> {
         let challenge = BearerChallenge::from_headers(&denial.challenges);
-        let is_insufficient_scope = challenge.as_ref().is_some_and(BearerChallenge::is_insufficient_scope);
+        let is_insufficient_scope =
+            challenge.as_ref().is_some_and(BearerChallenge::is_insufficient_scope);
         let record = self.accounts.load_record(&self.server).await?;
         let account = record.account(self.server.issuer());
         let tokens = account.and_then(|account| account.tokens.clone());
@@ -81,7 +85,9 @@ impl TokenSource {
             return Ok(None);
         }
         // Another process may have logged in or renewed the token meanwhile.
-        let is_other = |tokens: &StoredTokens| used != Some(&tokens.access) && !tokens.needs_renewal(unix_now());
+        let is_other = |tokens: &StoredTokens| {
+            used != Some(&tokens.access) && !tokens.needs_renewal(unix_now())
+        };
         if let Some(tokens) = tokens.filter(is_other) {
             return Ok(Some(self.cache_token(tokens)));
         }
@@ -94,7 +100,9 @@ impl TokenSource {
             self.accounts.renew(&self.server, used.cloned(), Some(challenge.clone())).await;
         match renewed {
             Ok(tokens) => Ok(Some(self.cache_token(tokens))),
-            Err(AuthError::LoginRequired { .. }) => Err(self.login_required(&before, challenge).await),
+            Err(AuthError::LoginRequired { .. }) => {
+                Err(self.login_required(&before, challenge).await)
+            }
             Err(error) => Err(error),
         }
     }
@@ -135,7 +143,9 @@ impl TokenProvider for TokenSource {
     }
 
     fn fetch_token(&self) -> BoxFuture<'_, Result<Option<SecretString>, TokenError>> {
-        Box::pin(async move { self.load_token().await.map_err(|error| self.to_token_error(&error)) })
+        Box::pin(
+            async move { self.load_token().await.map_err(|error| self.to_token_error(&error)) },
+        )
     }
 
     fn replacement_token<'a>(
@@ -143,6 +153,8 @@ impl TokenProvider for TokenSource {
         used: Option<&'a SecretString>,
         denial: &'a Denial,
     ) -> BoxFuture<'a, Result<Option<SecretString>, TokenError>> {
-        Box::pin(async move { self.find_replacement(used, denial).await.map_err(|error| self.to_token_error(&error)) })
+        Box::pin(async move {
+            self.find_replacement(used, denial).await.map_err(|error| self.to_token_error(&error))
+        })
     }
 }

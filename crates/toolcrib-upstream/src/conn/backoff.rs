@@ -26,7 +26,9 @@ impl Backoff {
         let full = (self.initial.as_secs_f64() * growth).min(longest);
         let remaining_share =
             1.0 - share_or(self.jitter, 0.0).min(1.0) * (1.0 - share_or(chance, 1.0).min(1.0));
-        Duration::try_from_secs_f64(full * remaining_share).unwrap_or(self.max_delay).min(self.max_delay)
+        Duration::try_from_secs_f64(full * remaining_share)
+            .unwrap_or(self.max_delay)
+            .min(self.max_delay)
     }
 }
 

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use toolcrib_config::model::policy::{Discovery, LimitPolicy};
 use toolcrib_wire::param_header::{ParamHeaderError, param_headers};
 use toolcrib_wire::view::{
-    CacheHints, FieldError, ListItem, Page, PromptView, ResourceView, ResourceTemplateView, ServerCapabilities, ToolView,
+    CacheHints, FieldError, ListItem, Page, PromptView, ResourceTemplateView, ResourceView,
+    ServerCapabilities, ToolView,
 };
 use toolcrib_wire::{RawJson, RpcError, code, method};
 
@@ -113,7 +114,10 @@ impl Catalog {
     }
 }
 
-fn remove_items_with_secrets<T: CatalogItem>(items: &mut Vec<T>, mask: &SecretMask) -> Vec<ItemDefect> {
+fn remove_items_with_secrets<T: CatalogItem>(
+    items: &mut Vec<T>,
+    mask: &SecretMask,
+) -> Vec<ItemDefect> {
     let removed = items.extract_if(.., |item| mask.contains_secret(item.definition()));
     let defects = removed.map(|item| ItemDefect {
         list: T::KIND,
@@ -163,7 +167,9 @@ impl CatalogError {
     /// Failure kind of this error.
     pub fn kind(&self) -> FailureKind {
         match self {
-            CatalogError::TooMany { .. } | CatalogError::TooManyPages { .. } => FailureKind::Resource,
+            CatalogError::TooMany { .. } | CatalogError::TooManyPages { .. } => {
+                FailureKind::Resource
+            }
             _ => FailureKind::Protocol,
         }
     }
@@ -189,8 +195,9 @@ pub fn list_requests(discovery: &Discovery, declared: &ServerCapabilities) -> Ve
         false => silent.then_some(undeclared_list(ListKind::Tools)),
     };
     let prompts = declared.prompts().then_some(declared_list(ListKind::Prompts));
-    let resources =
-        declared.resources().then_some([declared_list(ListKind::Resources), undeclared_list(ListKind::Templates)]);
+    let resources = declared
+        .resources()
+        .then_some([declared_list(ListKind::Resources), undeclared_list(ListKind::Templates)]);
     tools
         .filter(|_| discovery.tools)
         .into_iter()
@@ -200,7 +207,11 @@ pub fn list_requests(discovery: &Discovery, declared: &ServerCapabilities) -> Ve
 }
 
 /// Returns whether a notification reports a change of an enabled list by a server that declared such notifications.
-pub fn is_relevant_change(method: &str, discovery: &Discovery, declared: &ServerCapabilities) -> bool {
+pub fn is_relevant_change(
+    method: &str,
+    discovery: &Discovery,
+    declared: &ServerCapabilities,
+) -> bool {
     match method {
         method::TOOLS_CHANGED => discovery.tools && declared.tools_changes(),
         method::PROMPTS_CHANGED => discovery.prompts && declared.prompts_changes(),
@@ -260,9 +271,15 @@ impl<'a> CatalogBuilder<'a> {
         };
         let cursor = match request.list {
             ListKind::Tools => self.read_page(&result, |catalog: &mut Catalog| &mut catalog.tools),
-            ListKind::Prompts => self.read_page(&result, |catalog: &mut Catalog| &mut catalog.prompts),
-            ListKind::Resources => self.read_page(&result, |catalog: &mut Catalog| &mut catalog.resources),
-            ListKind::Templates => self.read_page(&result, |catalog: &mut Catalog| &mut catalog.templates),
+            ListKind::Prompts => {
+                self.read_page(&result, |catalog: &mut Catalog| &mut catalog.prompts)
+            }
+            ListKind::Resources => {
+                self.read_page(&result, |catalog: &mut Catalog| &mut catalog.resources)
+            }
+            ListKind::Templates => {
+                self.read_page(&result, |catalog: &mut Catalog| &mut catalog.templates)
+            }
         }?;
         match cursor {
             Some(cursor) => self.accept_cursor(request.list, cursor).map(Some),
@@ -341,7 +358,12 @@ impl<'a> CatalogBuilder<'a> {
             self.record_defect(T::KIND, Some(bad.index), bad.name, ItemDefectKind::Bad(bad.reason));
         }
         for warning in page.warnings {
-            self.record_defect(T::KIND, warning.index, None, ItemDefectKind::Unusual(warning.error));
+            self.record_defect(
+                T::KIND,
+                warning.index,
+                None,
+                ItemDefectKind::Unusual(warning.error),
+            );
         }
         for item in page.items {
             let key = item.key().to_owned();
@@ -354,7 +376,13 @@ impl<'a> CatalogBuilder<'a> {
         page.next_cursor
     }
 
-    fn record_defect(&mut self, list: ListKind, index: Option<usize>, name: Option<String>, kind: ItemDefectKind) {
+    fn record_defect(
+        &mut self,
+        list: ListKind,
+        index: Option<usize>,
+        name: Option<String>,
+        kind: ItemDefectKind,
+    ) {
         self.catalog.defects.push(ItemDefect { list, position: (self.page, index), name, kind });
     }
 }

@@ -31,7 +31,10 @@ fn limits(tools: u32, pages: u32) -> LimitPolicy {
 }
 
 /// Feeds pages into a builder and finishes it.
-fn gather(limits: &LimitPolicy, pages: Vec<Result<RawJson, RpcError>>) -> Result<Catalog, CatalogError> {
+fn gather(
+    limits: &LimitPolicy,
+    pages: Vec<Result<RawJson, RpcError>>,
+) -> Result<Catalog, CatalogError> {
     let mut builder = CatalogBuilder::new("crm", limits);
     for answer in pages {
         builder.add_page(TOOLS, answer)?;
@@ -90,7 +93,11 @@ fn limit_errors_name_the_server_and_the_limit() {
         ),
         (
             limits(100, 100),
-            vec![tool_page(&["a"], Some("2")), tool_page(&["b"], Some("3")), tool_page(&["c"], Some("2"))],
+            vec![
+                tool_page(&["a"], Some("2")),
+                tool_page(&["b"], Some("3")),
+                tool_page(&["c"], Some("2")),
+            ],
             "server `crm` repeats a page of tools",
         ),
     ] {

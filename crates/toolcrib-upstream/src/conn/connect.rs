@@ -15,13 +15,15 @@ use toolcrib_wire::view::ClientCapabilities;
 use toolcrib_wire::{Body, Era, ObjectWriter, RawJson, RpcError, Version, method};
 
 use super::catalog::Catalog;
-use super::era_probe::{AgreedProtocol, ProbeEvent, ProbeAction, EraProbe, EraProbeError, DISCOVER_SILENCE_TIMEOUT};
+use super::era_probe::{
+    AgreedProtocol, DISCOVER_SILENCE_TIMEOUT, EraProbe, EraProbeError, ProbeAction, ProbeEvent,
+};
 use super::failure::{Failure, FailureKind};
-use super::list_subscription::ListSubscription;
 use super::list_reader;
-use super::peer::{CallError, CallOptions, PeerEvent, Peer, PeerSettings, MailboxReceiver};
+use super::list_subscription::ListSubscription;
+use super::peer::{CallError, CallOptions, MailboxReceiver, Peer, PeerEvent, PeerSettings};
 use super::session::Session;
-use super::setup::{DeliveredConfig, ServerTraits, ConnSetup};
+use super::setup::{ConnSetup, DeliveredConfig, ServerTraits};
 use crate::process::StderrTail;
 use crate::secrets::ResolvedSecrets;
 use crate::signals::SecretMask;
@@ -185,8 +187,9 @@ impl Attempt {
         let failure = Failure { fix, ..failure }.masked(&self.mask);
         let peer = self.peer.take();
         let stderr = peer.as_ref().and_then(|peer| peer.link_info().stderr.clone());
-        let closing =
-            peer.map(|peer| -> PendingWork<()> { Box::pin(async move { peer.close(CLOSE_GRACE).await }) });
+        let closing = peer.map(|peer| -> PendingWork<()> {
+            Box::pin(async move { peer.close(CLOSE_GRACE).await })
+        });
         // If a secret could not be resolved, no connection was tried, so there is nothing to diagnose.
         let secrets = self.secrets.clone().filter(|_| failure.needs_diagnosis());
         let is_remote = self.setup.spec.transport.remote().is_some();
@@ -202,7 +205,8 @@ impl Attempt {
             return self.connect_with_known_traits().await;
         };
         let clock = Arc::clone(&self.setup.clock);
-        let outcome = clock.run_until(clock.deadline_after(limit), self.connect_with_known_traits()).await;
+        let outcome =
+            clock.run_until(clock.deadline_after(limit), self.connect_with_known_traits()).await;
         outcome.unwrap_or_else(|| {
             let text = format!("the server was not ready within {} s", limit.as_secs_f64());
             let fix = "check the server's log, or raise `timeouts.startup`".to_owned();
@@ -254,7 +258,8 @@ impl Attempt {
         };
         // A protocol that differs from the configured one says nothing about the server's preference.
         if self.setup.protocol == self.setup.spec.policy.protocol {
-            let known_traits = ServerTraits { era: Some(session.agreed().era), framing: self.framing };
+            let known_traits =
+                ServerTraits { era: Some(session.agreed().era), framing: self.framing };
             self.setup.context.traits.insert(self.setup.spec.hash, known_traits);
         }
         Ok(OpenedSession { session, catalog, events, list_subscription })
@@ -298,10 +303,20 @@ impl Attempt {
             let next = probe.handle(event);
             match next {
                 ProbeAction::Discover(version) => {
-                    requests.send_discover(self.current_peer()?, &self.setup, capabilities, version);
+                    requests.send_discover(
+                        self.current_peer()?,
+                        &self.setup,
+                        capabilities,
+                        version,
+                    );
                 }
                 ProbeAction::Initialize(version) => {
-                    requests.send_initialize(self.current_peer()?, &self.setup, capabilities, version);
+                    requests.send_initialize(
+                        self.current_peer()?,
+                        &self.setup,
+                        capabilities,
+                        version,
+                    );
                 }
                 ProbeAction::Respawn | ProbeAction::OpenEventStream => {
                     let again = next == ProbeAction::Respawn;
@@ -323,7 +338,9 @@ impl Attempt {
                 }
                 ProbeAction::Wait => {}
                 ProbeAction::Decided(agreed) => return Ok(agreed),
-                ProbeAction::Failed(EraProbeError::Exited) => return Err(self.exit_failure(&requests)),
+                ProbeAction::Failed(EraProbeError::Exited) => {
+                    return Err(self.exit_failure(&requests));
+                }
                 ProbeAction::Failed(error) => return Err(Failure::from(&error)),
             }
             event = requests.next().await?;
@@ -419,7 +436,8 @@ impl HandshakeRequests {
             capabilities: capabilities.clone(),
             log_level: None,
         };
-        self.discover = Some(send_request(peer, method::DISCOVER, discover_params(&meta), Some(version)));
+        self.discover =
+            Some(send_request(peer, method::DISCOVER, discover_params(&meta), Some(version)));
         self.silence = Some(Box::pin(sleep(DISCOVER_SILENCE_TIMEOUT)));
     }
 
@@ -460,17 +478,26 @@ impl HandshakeRequests {
                 Ok(ProbeEvent::Exited)
             }
             Err(CallError::Failed(fault)) => match fault.http() {
-                Some(HttpFault::Status { status: 400 | 404 | 405, .. }) => Ok(ProbeEvent::HttpRefused),
+                Some(HttpFault::Status { status: 400 | 404 | 405, .. }) => {
+                    Ok(ProbeEvent::HttpRefused)
+                }
                 _ => Err(Failure::from(&fault)),
             },
             // Counts as a response: a server may send anything for an unknown method.
-            Err(CallError::Malformed(_)) => Ok(event(Err(RpcError::internal("malformed response")))),
+            Err(CallError::Malformed(_)) => {
+                Ok(event(Err(RpcError::internal("malformed response"))))
+            }
             Err(error) => Err(Failure::from(&error)),
         }
     }
 }
 
-fn send_request(peer: &Peer, method: &'static str, params: RawJson, version: Option<Version>) -> ResponseFuture {
+fn send_request(
+    peer: &Peer,
+    method: &'static str,
+    params: RawJson,
+    version: Option<Version>,
+) -> ResponseFuture {
     let peer = peer.clone();
     let options = CallOptions { version, ..CallOptions::default() };
     Box::pin(async move { peer.call(method, params, options).await })

@@ -160,12 +160,16 @@ impl EraProbe {
 
     fn handle_open(&mut self) -> ProbeAction {
         match &self.plan {
-            ProbePlan::Unknown(version) => ProbeAction::Failed(EraProbeError::UnknownVersion(version.clone())),
+            ProbePlan::Unknown(version) => {
+                ProbeAction::Failed(EraProbeError::UnknownVersion(version.clone()))
+            }
             ProbePlan::Legacy { .. } => self.send_initialize(),
             // The first process may have exited because of `server/discover`.
             ProbePlan::Either if self.was_respawned => self.send_initialize(),
             ProbePlan::Modern { only: Some(only) } => self.send_discover(only.clone()),
-            ProbePlan::Either | ProbePlan::Modern { only: None } => self.send_discover(Version::NEWEST),
+            ProbePlan::Either | ProbePlan::Modern { only: None } => {
+                self.send_discover(Version::NEWEST)
+            }
         }
     }
 
@@ -234,7 +238,11 @@ impl EraProbe {
     /// A modern server without a common version may still support the legacy era, if it lists a legacy version.
     fn handle_no_modern_version(&mut self, offered: &[Version]) -> ProbeAction {
         let error = EraProbeError::NoCommonVersion(version_names(offered));
-        if offered.iter().any(is_legacy) { self.handle_discover_failure(error) } else { ProbeAction::Failed(error) }
+        if offered.iter().any(is_legacy) {
+            self.handle_discover_failure(error)
+        } else {
+            ProbeAction::Failed(error)
+        }
     }
 
     /// Any error leads to `initialize`, because legacy servers answer unknown methods in many ways.
@@ -279,7 +287,9 @@ impl EraProbe {
             _ => None,
         };
         match reason {
-            Some(reason) => Err(EraProbeError::Version { answered: clip_version(version.as_str()), reason }),
+            Some(reason) => {
+                Err(EraProbeError::Version { answered: clip_version(version.as_str()), reason })
+            }
             None => Ok(AgreedProtocol {
                 era: Era::Legacy,
                 version: version.clone(),
@@ -292,7 +302,8 @@ impl EraProbe {
     /// On a stream both requests may be pending, so a slow server is not given up. Over HTTP each request has its own
     /// response, so there is no need to send both.
     fn handle_silence(&mut self) -> ProbeAction {
-        let silent = self.discover == RequestState::Pending && self.initialize == RequestState::NotSent;
+        let silent =
+            self.discover == RequestState::Pending && self.initialize == RequestState::NotSent;
         if silent && self.plan == ProbePlan::Either && self.channel == Channel::Shared {
             self.send_initialize()
         } else {
@@ -353,8 +364,12 @@ impl ProbePlan {
 fn plan_for(protocol: &Protocol, remembered: Option<Era>) -> ProbePlan {
     match (protocol, remembered) {
         (Protocol::Auto, None) => ProbePlan::Either,
-        (Protocol::Auto, Some(Era::Legacy)) | (Protocol::Legacy, _) => ProbePlan::Legacy { only: None },
-        (Protocol::Auto, Some(Era::Modern)) | (Protocol::Modern, _) => ProbePlan::Modern { only: None },
+        (Protocol::Auto, Some(Era::Legacy)) | (Protocol::Legacy, _) => {
+            ProbePlan::Legacy { only: None }
+        }
+        (Protocol::Auto, Some(Era::Modern)) | (Protocol::Modern, _) => {
+            ProbePlan::Modern { only: None }
+        }
         (Protocol::Version(text), _) => match Version::from(text.as_str()) {
             Version::Unknown(_) => ProbePlan::Unknown(text.clone()),
             version if is_legacy(&version) => ProbePlan::Legacy { only: Some(version) },
@@ -377,8 +392,11 @@ fn unreadable(method: &'static str, cause: FieldError) -> EraProbeError {
 }
 
 fn version_names(versions: &[Version]) -> String {
-    let names: Vec<_> =
-        versions.iter().take(8).map(|version| format!("`{}`", clip_version(version.as_str()))).collect();
+    let names: Vec<_> = versions
+        .iter()
+        .take(8)
+        .map(|version| format!("`{}`", clip_version(version.as_str())))
+        .collect();
     names.join(", ")
 }
 

@@ -250,13 +250,22 @@ fn modern_protocol_never_falls_back() {
 #[test]
 fn http_tries_modern_then_initialize_then_the_old_event_stream() {
     let post = ["discover 2026-07-28", "initialize 2025-11-25"];
-    http(vec![ProbeEvent::HttpRefused, initialized(LEGACY)], &[&post[..], &["legacy 2025-06-18"]].concat());
+    http(
+        vec![ProbeEvent::HttpRefused, initialized(LEGACY)],
+        &[&post[..], &["legacy 2025-06-18"]].concat(),
+    );
     http(
         vec![no_discover(-32601), initialized(LEGACY)],
         &[&post[..], &["legacy 2025-06-18"]].concat(),
     );
     http(
-        vec![ProbeEvent::HttpRefused, ProbeEvent::HttpRefused, ProbeEvent::Open, no_discover(-32601), initialized(LEGACY)],
+        vec![
+            ProbeEvent::HttpRefused,
+            ProbeEvent::HttpRefused,
+            ProbeEvent::Open,
+            no_discover(-32601),
+            initialized(LEGACY),
+        ],
         &[&post[..], &["get"], &post[..], &["legacy 2025-06-18"]].concat(),
     );
     http(

@@ -184,7 +184,9 @@ impl From<&LinkFault> for Failure {
                 HttpFault::RateLimited { retry_after: wait @ Some(_) }
                 | HttpFault::Status { retry_after: wait @ Some(_), .. },
             ) => (FailureKind::Resource, *wait),
-            Some(HttpFault::ReadTimeout(_) | HttpFault::ResponseTimeout(_)) => (FailureKind::Timeout, None),
+            Some(HttpFault::ReadTimeout(_) | HttpFault::ResponseTimeout(_)) => {
+                (FailureKind::Timeout, None)
+            }
             Some(HttpFault::TooLarge { .. }) => (FailureKind::Resource, None),
             Some(
                 HttpFault::Redirected { .. }

@@ -12,9 +12,9 @@ use super::catalog::Catalog;
 use super::catalog_diff::CatalogChange;
 use super::failure::{Failure, FailureKind};
 use super::peer::{Anomaly, AnomalyReport};
-use super::session::{SessionHold, Session};
+use super::session::{Session, SessionHold};
 use super::setup::ConnSetup;
-use super::state::{ConnLifecycle, ConnAvailability, ServerState};
+use super::state::{ConnAvailability, ConnLifecycle, ServerState};
 use super::step::{ConnEvent, Demand};
 use super::task::ConnTask;
 use super::usage::{SessionUsage, UseGuard};
@@ -118,7 +118,8 @@ impl Conn {
         };
         let (state_sender, view) = watch::channel(first);
         let usage = Arc::new(SessionUsage::new(started_at));
-        let task = ConnTask::new(Arc::clone(&setup), commands, state_sender, Arc::clone(&usage), listener);
+        let task =
+            ConnTask::new(Arc::clone(&setup), commands, state_sender, Arc::clone(&usage), listener);
         let mut tasks = JoinSet::new();
         tasks.spawn(task.run());
         Conn { setup, inbox, view, usage, _task: Arc::new(tasks) }
@@ -198,7 +199,9 @@ impl Conn {
                     self.send_event(ConnEvent::Demanded(demand)).await;
                     continue;
                 }
-                (_, ConnAvailability::Down) => return Err(self.down_failure(&view.borrow().lifecycle)),
+                (_, ConnAvailability::Down) => {
+                    return Err(self.down_failure(&view.borrow().lifecycle));
+                }
                 _ => {}
             }
             if view.changed().await.is_err() {

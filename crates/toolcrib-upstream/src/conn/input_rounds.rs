@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use toolcrib_wire::view::{InputRequest, InputRequired};
 use toolcrib_wire::{Body, Id, Message, ObjectWriter, Packet, RawJson, RpcError, build, method};
 
-use super::peer::{ServerRequest, BadResponse, CallError, CallOptions, RequestHandler};
+use super::peer::{BadResponse, CallError, CallOptions, RequestHandler, ServerRequest};
 use super::session::Session;
 use super::setup::SessionClient;
 
@@ -24,7 +24,8 @@ pub(super) async fn call_with_input(
     let mut options = options;
     for _ in 0..MAX_ROUNDS {
         let started_at = Instant::now();
-        let answer = session.send_modern_request(method, params.clone(), options.clone(), client).await?;
+        let answer =
+            session.send_modern_request(method, params.clone(), options.clone(), client).await?;
         let Some(required) = input_required(method, &answer)? else {
             return Ok(answer);
         };
@@ -38,7 +39,8 @@ pub(super) async fn call_with_input(
 
 fn input_required(method: &str, answer: &Body) -> Result<Option<InputRequired>, CallError> {
     let wants_input = answer.result_type().as_deref() == Some("input_required");
-    let Some(raw) = answer.raw().filter(|_| wants_input && method::may_require_input(method)) else {
+    let Some(raw) = answer.raw().filter(|_| wants_input && method::may_require_input(method))
+    else {
         return Ok(None);
     };
     let read = InputRequired::read(raw).map_err(BadResponse::Input);
@@ -64,7 +66,10 @@ async fn respond_to_all(
     Ok(Some(written.finish()))
 }
 
-async fn respond(handler: &dyn RequestHandler, request: &InputRequest) -> Result<RawJson, CallError> {
+async fn respond(
+    handler: &dyn RequestHandler,
+    request: &InputRequest,
+) -> Result<RawJson, CallError> {
     let unanswered = |cause| CallError::Unanswered { method: request.method.clone(), cause };
     let unknown = || unanswered(RpcError::method_not_found(&request.method));
     let request = as_server_request(request).ok_or_else(unknown)?;
@@ -85,5 +90,6 @@ fn as_server_request(request: &InputRequest) -> Option<ServerRequest> {
 
 /// Params for the next round: the new responses and state replace those of the previous round.
 fn retry_params(params: &RawJson, required: &InputRequired, responses: Option<RawJson>) -> RawJson {
-    params.with_members([("inputResponses", responses), ("requestState", required.state().cloned())])
+    params
+        .with_members([("inputResponses", responses), ("requestState", required.state().cloned())])
 }

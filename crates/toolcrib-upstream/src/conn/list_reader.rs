@@ -3,11 +3,11 @@
 use toolcrib_config::model::policy::InvalidSchemas;
 use toolcrib_wire::{ObjectWriter, RawJson};
 
-use super::catalog::{ListRequest, Catalog, CatalogBuilder, CatalogError, list_requests};
+use super::catalog::{Catalog, CatalogBuilder, CatalogError, ListRequest, list_requests};
 use super::failure::Failure;
 use super::peer::{CallError, CallOptions, CallTimeouts, ProgressMode};
-use super::tool_schemas;
 use super::session::Session;
+use super::tool_schemas;
 use crate::schema::InvalidSchema;
 
 /// Reads all enabled lists and applies them to the session.

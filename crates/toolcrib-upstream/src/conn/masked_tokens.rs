@@ -38,12 +38,16 @@ impl TokenProvider for MaskedTokens {
         used: Option<&'a SecretString>,
         denial: &'a Denial,
     ) -> BoxFuture<'a, Result<Option<SecretString>, TokenError>> {
-        Box::pin(
-            async move { self.tokens.replacement_token(used, denial).await.map(|token| self.mask_token(token)) },
-        )
+        Box::pin(async move {
+            self.tokens.replacement_token(used, denial).await.map(|token| self.mask_token(token))
+        })
     }
 
-    fn insert_header(&self, headers: &mut HeaderMap, token: &SecretString) -> Result<(), HttpFault> {
+    fn insert_header(
+        &self,
+        headers: &mut HeaderMap,
+        token: &SecretString,
+    ) -> Result<(), HttpFault> {
         self.tokens.insert_header(headers, token)
     }
 

@@ -7,35 +7,45 @@ mod connect;
 mod era_probe;
 mod failure;
 mod handle;
-mod list_subscription;
-mod list_reader;
-mod masked_tokens;
-pub mod peer;
 mod input_rounds;
-mod tool_schemas;
+mod list_reader;
+mod list_subscription;
+mod masked_tokens;
+mod pausable_clock;
+pub mod peer;
 mod server_limit;
 mod session;
 mod settings;
 mod setup;
-mod pausable_clock;
 mod state;
 mod step;
 mod stored_credentials;
 mod task;
+mod tool_schemas;
 mod usage;
 
 pub use backoff::Backoff;
-pub use catalog::{ListRequest, Catalog, CatalogBuilder, ListKind, CatalogError, ItemDefectKind, ItemDefect, list_requests, is_relevant_change};
+pub use catalog::{
+    Catalog, CatalogBuilder, CatalogError, ItemDefect, ItemDefectKind, ListKind, ListRequest,
+    is_relevant_change, list_requests,
+};
 pub use catalog_diff::{CatalogChange, ChangeKind, diff_catalogs};
-pub use era_probe::{AgreedProtocol, ProbeEvent, ProbeAction, EraProbe, EraProbeError, DISCOVER_SILENCE_TIMEOUT};
+pub use era_probe::{
+    AgreedProtocol, DISCOVER_SILENCE_TIMEOUT, EraProbe, EraProbeError, ProbeAction, ProbeEvent,
+};
 pub use failure::{Failure, FailureKind};
-pub use handle::{Conn, ConnListener, ConnUpdate, SessionPermit, ConnView};
-pub use tool_schemas::find_invalid_schemas;
+pub use handle::{Conn, ConnListener, ConnUpdate, ConnView, SessionPermit};
+pub use pausable_clock::{PausableClock, PausableDeadline};
 pub use server_limit::MAX_SERVERS;
 pub use server_limit::ServerLimit;
 pub use session::Session;
 pub use settings::{ConnSettings, RetrySchedule};
-pub use setup::{SessionClient, ServerTraits, TraitStore, TraitCache, SharedPermissions, ConnSetup, ConnContext};
-pub use pausable_clock::{PausableDeadline, PausableClock};
-pub use state::{CacheState, ConnLifecycle, SessionNumber, MonotonicTime, ConnAvailability, ServerState, StateVocabulary};
-pub use step::{Effect, ConnEvent, LIST_CHANGE_DEBOUNCE, MAX_RETRY_AFTER, Demand, step};
+pub use setup::{
+    ConnContext, ConnSetup, ServerTraits, SessionClient, SharedPermissions, TraitCache, TraitStore,
+};
+pub use state::{
+    CacheState, ConnAvailability, ConnLifecycle, MonotonicTime, ServerState, SessionNumber,
+    StateVocabulary,
+};
+pub use step::{ConnEvent, Demand, Effect, LIST_CHANGE_DEBOUNCE, MAX_RETRY_AFTER, step};
+pub use tool_schemas::find_invalid_schemas;

@@ -51,7 +51,10 @@ impl PausableClock {
 
     /// Returns a deadline after `time`, which later pauses postpone.
     pub fn deadline_after(&self, time: Duration) -> PausableDeadline {
-        PausableDeadline { at: Instant::now().checked_add(time), paused_before: self.total_paused() }
+        PausableDeadline {
+            at: Instant::now().checked_add(time),
+            paused_before: self.total_paused(),
+        }
     }
 
     /// Waits for the deadline.
@@ -71,7 +74,11 @@ impl PausableClock {
     }
 
     /// Runs `work` until the deadline. Returns `None` if the deadline comes first.
-    pub async fn run_until<T>(&self, deadline: PausableDeadline, work: impl Future<Output = T>) -> Option<T> {
+    pub async fn run_until<T>(
+        &self,
+        deadline: PausableDeadline,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
         tokio::select! {
             biased;
             done = work => Some(done),
@@ -130,7 +137,11 @@ impl TokenProvider for ClockPausingTokens {
         })
     }
 
-    fn insert_header(&self, headers: &mut HeaderMap, token: &SecretString) -> Result<(), HttpFault> {
+    fn insert_header(
+        &self,
+        headers: &mut HeaderMap,
+        token: &SecretString,
+    ) -> Result<(), HttpFault> {
         self.tokens.insert_header(headers, token)
     }
 
@@ -170,7 +181,11 @@ mod tests {
         assert_eq!(started_at.elapsed(), 6 * SECOND);
         clock.wait_until(deadline).await;
         assert_eq!(started_at.elapsed(), 6 * SECOND, "an expired deadline returns at once");
-        assert_eq!(clock.run_until(deadline, async { 1 }).await, Some(1), "finished work wins over an expired deadline");
+        assert_eq!(
+            clock.run_until(deadline, async { 1 }).await,
+            Some(1),
+            "finished work wins over an expired deadline"
+        );
         let later = clock.deadline_at(started_at + 7 * SECOND);
         assert_eq!(clock.run_until(later, sleep(2 * SECOND)).await, None);
         assert_eq!(started_at.elapsed(), 7 * SECOND);

@@ -9,16 +9,16 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, mpsc};
 use tokio::time::{Instant, timeout, timeout_at};
 use toolcrib_wire::header::Header;
 use toolcrib_wire::meta::RequestMeta;
-use toolcrib_wire::param_header::{ParamHeader, param_headers, param_header_values};
+use toolcrib_wire::param_header::{ParamHeader, param_header_values, param_headers};
 use toolcrib_wire::subscription::SubscriptionFilter;
 use toolcrib_wire::view::{ClientCapabilities, LogLevel};
 use toolcrib_wire::{Body, Channel, Era, ObjectWriter, RawJson, method};
 
 use super::catalog::Catalog;
 use super::era_probe::AgreedProtocol;
-use super::peer::{CallError, CallOptions, TimeoutKind, CallTimeouts, Peer};
 use super::input_rounds;
-use super::setup::{SessionClient, ConnSetup};
+use super::peer::{CallError, CallOptions, CallTimeouts, Peer, TimeoutKind};
+use super::setup::{ConnSetup, SessionClient};
 use toolcrib_config::model::policy;
 
 /// An open session. Clones share it.
@@ -146,7 +146,13 @@ impl Session {
     }
 
     /// Adds the modern `_meta` members and headers to a request.
-    fn add_request_meta(&self, meta: &RequestMeta, method: &str, params: &mut RawJson, options: &mut CallOptions) {
+    fn add_request_meta(
+        &self,
+        meta: &RequestMeta,
+        method: &str,
+        params: &mut RawJson,
+        options: &mut CallOptions,
+    ) {
         let given = params.get("_meta").unwrap_or_else(|| ObjectWriter::new().finish());
         let members = meta.members();
         let members = members.into_iter().map(|(key, value)| (key, Some(value)));
@@ -173,12 +179,16 @@ impl Session {
 
     /// Subscribes to list changes until the server ends the subscription. `acknowledged` is signalled when the server
     /// agrees.
-    pub(super) async fn subscribe_lists(&self, acknowledged: &mpsc::Sender<()>) -> Result<(), CallError> {
+    pub(super) async fn subscribe_lists(
+        &self,
+        acknowledged: &mpsc::Sender<()>,
+    ) -> Result<(), CallError> {
         let Some(filter) = self.wanted_changes() else {
             return std::future::pending().await;
         };
         let params = filter.listen_params(&self.meta(None));
-        let options = CallOptions { acknowledged: Some(acknowledged.clone()), ..CallOptions::default() };
+        let options =
+            CallOptions { acknowledged: Some(acknowledged.clone()), ..CallOptions::default() };
         self.0.peer.call(method::SUBSCRIPTIONS_LISTEN, params, options).await?;
         Ok(())
     }

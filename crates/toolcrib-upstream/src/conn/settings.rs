@@ -47,7 +47,10 @@ impl ConnSettings {
         let reconnect = &lifecycle.reconnect;
         ConnSettings {
             connect: lifecycle.connect,
-            retry: RetrySchedule { max: lifecycle.retry.max, backoff: Backoff::from(&lifecycle.retry) },
+            retry: RetrySchedule {
+                max: lifecycle.retry.max,
+                backoff: Backoff::from(&lifecycle.retry),
+            },
             reconnect: RetrySchedule {
                 max: if reconnect.auto { reconnect.max } else { 0 },
                 backoff: Backoff::from(reconnect),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use toolcrib_config::model::choice::Protocol;
 use toolcrib_config::model::policy::ConfigDelivery;
 use toolcrib_config::model::transport::{FramingMode, Transport};
-use toolcrib_config::{ConfigHash, SecretString, Reference, ServerSpec};
+use toolcrib_config::{ConfigHash, Reference, SecretString, ServerSpec};
 use toolcrib_wire::handshake::Implementation;
 use toolcrib_wire::view::ClientCapabilities;
 use toolcrib_wire::{Era, MessageLimits, ObjectWriter, RawJson, base64};
@@ -18,16 +18,16 @@ use url::Url;
 use super::catalog::Catalog;
 use super::failure::Failure;
 use super::masked_tokens::MaskedTokens;
+use super::pausable_clock::{ClockPausingTokens, PausableClock};
 use super::peer::RequestHandler;
 use super::server_limit::ServerLimit;
 use super::settings::ConnSettings;
-use super::pausable_clock::{PausableClock, ClockPausingTokens};
 use super::stored_credentials::StoredCredentials;
 use crate::auth::{Accounts, ProtectedServer};
 use crate::process::{GracePeriods, Instance};
 use crate::secrets::{ResolvedSecrets, SecretSources};
 use crate::signals::SecretMask;
-use crate::transport::{Credentials, OpenError, OpenContext, Permissions, Tls, TokenProvider};
+use crate::transport::{Credentials, OpenContext, OpenError, Permissions, Tls, TokenProvider};
 
 /// Resolves references to variables, inputs and secrets.
 type ReferenceResolver<'a> = dyn Fn(&Reference) -> Option<String> + Send + Sync + 'a;
@@ -141,8 +141,12 @@ impl From<Permissions> for SharedPermissions {
 
 impl TraitCache {
     /// Starts with stored entries and writes each change to the store (DIS-52).
-    pub fn with_store(entries: Vec<(ConfigHash, ServerTraits)>, store: Arc<dyn TraitStore>) -> Self {
-        let state = TraitCacheState { traits: entries.into_iter().collect(), ..TraitCacheState::default() };
+    pub fn with_store(
+        entries: Vec<(ConfigHash, ServerTraits)>,
+        store: Arc<dyn TraitStore>,
+    ) -> Self {
+        let state =
+            TraitCacheState { traits: entries.into_iter().collect(), ..TraitCacheState::default() };
         TraitCache { state: Mutex::new(state), store: Some(store) }
     }
 
@@ -188,7 +192,11 @@ impl ContentLengthAttempt {
         }
         let is_first = state.tried_content_length.insert(hash);
         drop(state);
-        is_first.then(|| ContentLengthAttempt { context: Arc::clone(context), hash, is_finished: false })
+        is_first.then(|| ContentLengthAttempt {
+            context: Arc::clone(context),
+            hash,
+            is_finished: false,
+        })
     }
 
     /// Marks the attempt as failed, so that it is not repeated.
@@ -235,7 +243,8 @@ impl ConnSetup {
 
     /// Resolves the references of the server's values, except variables, as late as possible.
     pub(super) async fn resolve_references(&self) -> Result<ResolvedSecrets, Failure> {
-        let secrets = self.context.sources.resolve(&self.spec, self.context.permissions.get()).await;
+        let secrets =
+            self.context.sources.resolve(&self.spec, self.context.permissions.get()).await;
         secrets.map_err(|error| Failure::from_unresolved(&error, &self.spec.id))
     }
 
@@ -297,7 +306,10 @@ impl ConnSetup {
     }
 
     /// Resolves `init.config` for delivery by environment, handshake or both.
-    pub(super) fn resolve_config(&self, find: &ReferenceResolver<'_>) -> Result<DeliveredConfig, OpenError> {
+    pub(super) fn resolve_config(
+        &self,
+        find: &ReferenceResolver<'_>,
+    ) -> Result<DeliveredConfig, OpenError> {
         let init = &self.spec.policy.init;
         let delivery = init.config_delivery;
         if init.config.is_empty() || delivery == ConfigDelivery::Off {
@@ -305,8 +317,11 @@ impl ConnSetup {
         }
         let value = init.config.resolve(&find).map_err(OpenError::Missing)?;
         let is_delivered_by = |way| delivery == way || delivery == ConfigDelivery::Both;
-        let env = is_delivered_by(ConfigDelivery::Env).then(|| (MCP_CONFIG.to_owned(), value.to_string()));
-        let handshake = is_delivered_by(ConfigDelivery::Initialize).then(|| RawJson::from_value(&value).ok()).flatten();
+        let env = is_delivered_by(ConfigDelivery::Env)
+            .then(|| (MCP_CONFIG.to_owned(), value.to_string()));
+        let handshake = is_delivered_by(ConfigDelivery::Initialize)
+            .then(|| RawJson::from_value(&value).ok())
+            .flatten();
         Ok(DeliveredConfig { env: env.into_iter().collect(), handshake })
     }
 
@@ -327,7 +342,11 @@ impl ConnSetup {
 }
 
 /// All secrets that a server receives.
-pub(super) fn server_secrets(spec: &ServerSpec, context: &ConnContext, secrets: &ResolvedSecrets) -> Vec<SecretString> {
+pub(super) fn server_secrets(
+    spec: &ServerSpec,
+    context: &ConnContext,
+    secrets: &ResolvedSecrets,
+) -> Vec<SecretString> {
     let find = |reference: &Reference| secrets.find(&context.env, Some(spec), reference);
     let own = spec.secrets(&context.env, &find);
     let basic = spec.transport.remote().and_then(|remote| remote.url.0.resolve(&find).ok());

@@ -210,10 +210,14 @@ impl ConnLifecycle {
             (_, ServerState::Ready | ServerState::Degraded) => "connected",
             (_, ServerState::Failed) => "error",
             // Only `error` hides the tools, and these cannot be called.
-            (StateVocabulary::Dispatch, ServerState::Reconnecting | ServerState::Backoff) => "error",
+            (StateVocabulary::Dispatch, ServerState::Reconnecting | ServerState::Backoff) => {
+                "error"
+            }
             // MIN-30, MIN-31: a failed start is an error, a lost session reconnects.
             (StateVocabulary::Minion, ServerState::Backoff) if !self.was_lost() => "error",
-            (StateVocabulary::Minion, ServerState::Reconnecting | ServerState::Backoff) => "reconnecting",
+            (StateVocabulary::Minion, ServerState::Reconnecting | ServerState::Backoff) => {
+                "reconnecting"
+            }
         }
     }
 
@@ -317,7 +321,11 @@ impl ConnLifecycle {
         phase_deadline.into_iter().chain(expiry).min()
     }
 
-    fn up_deadlines(&self, up: &ActiveSession, settings: &ConnSettings) -> [Option<MonotonicTime>; 5] {
+    fn up_deadlines(
+        &self,
+        up: &ActiveSession,
+        settings: &ConnSettings,
+    ) -> [Option<MonotonicTime>; 5] {
         [
             up.stale_at(settings),
             up.ping_at(settings),
@@ -327,7 +335,11 @@ impl ConnLifecycle {
         ]
     }
 
-    pub(super) fn idle_at(&self, up: &ActiveSession, settings: &ConnSettings) -> Option<MonotonicTime> {
+    pub(super) fn idle_at(
+        &self,
+        up: &ActiveSession,
+        settings: &ConnSettings,
+    ) -> Option<MonotonicTime> {
         deadline_after(up.last_used, settings.idle).filter(|_| self.in_flight == 0)
     }
 
@@ -339,7 +351,10 @@ impl ConnLifecycle {
     }
 
     fn was_lost(&self) -> bool {
-        matches!(self.phase, Phase::Backoff { series: AttemptSeries { cause: ConnectCause::Loss, .. }, .. })
+        matches!(
+            self.phase,
+            Phase::Backoff { series: AttemptSeries { cause: ConnectCause::Loss, .. }, .. }
+        )
     }
 }
 

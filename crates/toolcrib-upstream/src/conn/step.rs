@@ -7,7 +7,8 @@ use toolcrib_config::model::policy::{Connect, OnListChanged};
 use super::failure::{Failure, FailureKind};
 use super::settings::{ConnSettings, RetrySchedule};
 use super::state::{
-    CacheState, ConnectCause, CatalogFreshness, ConnLifecycle, SessionNumber, MonotonicTime, Phase, AttemptSeries, Staleness, ServerState, ActiveSession,
+    ActiveSession, AttemptSeries, CacheState, CatalogFreshness, ConnLifecycle, ConnectCause,
+    MonotonicTime, Phase, ServerState, SessionNumber, Staleness,
 };
 
 /// Debounce time for list changes.
@@ -128,11 +129,17 @@ impl Transition<'_> {
             ConnEvent::Start => self.start(),
             ConnEvent::Demanded(demand) => self.handle_demand(demand),
             ConnEvent::Connected(number) if self.is_current(number) => self.handle_connected(),
-            ConnEvent::Down(number, failure) if self.is_current(number) => self.handle_down(failure),
-            ConnEvent::SilentStart(number, failure) if self.is_current(number) => self.handle_silent_start(failure),
+            ConnEvent::Down(number, failure) if self.is_current(number) => {
+                self.handle_down(failure)
+            }
+            ConnEvent::SilentStart(number, failure) if self.is_current(number) => {
+                self.handle_silent_start(failure)
+            }
             ConnEvent::Diagnosed(number, failure) => self.handle_diagnosis(number, failure),
             ConnEvent::Traffic(number, at) if self.is_current(number) => self.record_traffic(at),
-            ConnEvent::CatalogRead(number, outcome) if self.is_current(number) => self.handle_catalog_read(outcome),
+            ConnEvent::CatalogRead(number, outcome) if self.is_current(number) => {
+                self.handle_catalog_read(outcome)
+            }
             ConnEvent::ListChanged(number) if self.is_current(number) => self.handle_list_change(),
             ConnEvent::CatalogCompared(number) if self.is_current(number) => self.handle_compared(),
             ConnEvent::InFlight(count) => self.set_in_flight(count),
@@ -185,7 +192,9 @@ impl Transition<'_> {
     /// With `on_first_call`, a list demand does not start a server whose lists are known.
     fn starts_for(&self, demand: Demand) -> bool {
         match (self.settings.connect, demand) {
-            (Connect::OnFirstCall, Demand::List) => self.lifecycle.freshness == CatalogFreshness::Absent,
+            (Connect::OnFirstCall, Demand::List) => {
+                self.lifecycle.freshness == CatalogFreshness::Absent
+            }
             _ => true,
         }
     }
@@ -228,7 +237,9 @@ impl Transition<'_> {
                 let failed = series.failed.saturating_add(1);
                 self.fail_attempt(AttemptSeries { failed, ..series }, failure);
             }
-            Phase::TryingContentLength { series, retry } => self.handle_content_length_failure(series, retry),
+            Phase::TryingContentLength { series, retry } => {
+                self.handle_content_length_failure(series, retry)
+            }
             Phase::Up(up) => self.lose_session(up, failure),
             Phase::Draining { .. } => {
                 self.push_close();
@@ -281,7 +292,8 @@ impl Transition<'_> {
         // crashes on its first call would restart at the shortest delay forever.
         let longest = self.settings.reconnect.backoff.max_delay.max(MIN_SESSION_LIFETIME);
         let failed = if lasted(longest) { 0 } else { up.failed };
-        let (is_session_gone, is_lasting) = (failure.is_session_gone(), lasted(MIN_SESSION_LIFETIME));
+        let (is_session_gone, is_lasting) =
+            (failure.is_session_gone(), lasted(MIN_SESSION_LIFETIME));
         self.push_close();
         self.lifecycle.restarts = self.lifecycle.restarts.saturating_add(1);
         self.mark_stale();
@@ -297,7 +309,9 @@ impl Transition<'_> {
                 self.record_failure(failure);
                 self.lifecycle.phase = Phase::Failed { attempts: failed, until: Some(self.now) };
             }
-            false => self.fail_attempt(AttemptSeries { cause: ConnectCause::Loss, failed }, failure),
+            false => {
+                self.fail_attempt(AttemptSeries { cause: ConnectCause::Loss, failed }, failure)
+            }
         }
     }
 
@@ -333,7 +347,9 @@ impl Transition<'_> {
         let (tries, nth) = self.next_retry(series);
         let has_tries_left = match series.cause {
             // Without automatic attempts, each call may reconnect.
-            ConnectCause::Start | ConnectCause::Demand => tries.max == 0 && self.settings.reconnect.max == 0,
+            ConnectCause::Start | ConnectCause::Demand => {
+                tries.max == 0 && self.settings.reconnect.max == 0
+            }
             // DOM-94: a failure that is not retried automatically, such as a broken message, does not exhaust the
             // attempts.
             ConnectCause::Loss => tries.max == 0 || nth <= tries.max,

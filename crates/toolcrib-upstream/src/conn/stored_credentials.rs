@@ -7,14 +7,15 @@ use std::time::Duration;
 use reqwest::header::HeaderMap;
 use tokio::time::Instant;
 use toolcrib_config::model::auth::Auth;
-use toolcrib_config::{SecretString, Reference, ServerSpec, Value};
+use toolcrib_config::{Reference, SecretString, ServerSpec, Value};
 use url::Url;
 
-use super::setup::{ConnSetup, ConnContext, server_secrets};
+use super::setup::{ConnContext, ConnSetup, server_secrets};
 use crate::secrets::ResolvedSecrets;
 use crate::signals::SecretMask;
 use crate::transport::{
-    BoxFuture, Credentials, Denial, HttpFault, TokenError, OpenError, HTTP_SCHEMES, TokenProvider, resolve_with_credentials, http_remote,
+    BoxFuture, Credentials, Denial, HTTP_SCHEMES, HttpFault, OpenError, TokenError, TokenProvider,
+    http_remote, resolve_with_credentials,
 };
 
 /// Minimum time between refreshes, because a persistent problem in the store does not go away.
@@ -75,9 +76,12 @@ impl StoredCredentials {
             self.context.sources.invalidate(&self.spec);
         }
         // Concurrent callers wait for the same resolution.
-        let secrets = self.context.sources.resolve(&self.spec, self.context.permissions.get()).await;
+        let secrets =
+            self.context.sources.resolve(&self.spec, self.context.permissions.get()).await;
         let secrets = secrets.ok()?;
-        server_secrets(&self.spec, &self.context, &secrets).iter().for_each(|it| self.mask.add_secret(it));
+        server_secrets(&self.spec, &self.context, &secrets)
+            .iter()
+            .for_each(|it| self.mask.add_secret(it));
         let credentials = self.resolve_from(&secrets)?;
         let mut current = self.lock();
         if current.credentials != credentials {
@@ -90,7 +94,9 @@ impl StoredCredentials {
     /// Claims a refresh. Returns false if the last one was too recent.
     fn claim_refresh(&self) -> bool {
         let mut current = self.lock();
-        let is_due = current.refreshed_at.is_none_or(|refreshed_at| refreshed_at.elapsed() >= MIN_REFRESH_INTERVAL);
+        let is_due = current
+            .refreshed_at
+            .is_none_or(|refreshed_at| refreshed_at.elapsed() >= MIN_REFRESH_INTERVAL);
         if is_due {
             current.refreshed_at = Some(Instant::now());
         }
@@ -98,7 +104,8 @@ impl StoredCredentials {
     }
 
     fn resolve_from(&self, secrets: &ResolvedSecrets) -> Option<RequestCredentials> {
-        let find = |reference: &Reference| secrets.find(&self.context.env, Some(&self.spec), reference);
+        let find =
+            |reference: &Reference| secrets.find(&self.context.env, Some(&self.spec), reference);
         resolve_credentials(&self.spec, &find).ok()?
     }
 
@@ -149,7 +156,11 @@ impl TokenProvider for StoredCredentials {
         })
     }
 
-    fn insert_header(&self, headers: &mut HeaderMap, marker: &SecretString) -> Result<(), HttpFault> {
+    fn insert_header(
+        &self,
+        headers: &mut HeaderMap,
+        marker: &SecretString,
+    ) -> Result<(), HttpFault> {
         for (name, value) in &self.lock().credentials.headers {
             headers.insert(name, value.clone());
         }

@@ -13,14 +13,14 @@ use super::catalog_diff::diff_catalogs;
 use super::connect::{CLOSE_GRACE, FailedAttempt, OpenedSession, PendingWork, connect};
 use super::failure::{Failure, FailureKind};
 use super::handle::{ConnCommand, ConnListener, ConnUpdate, ConnView};
-use super::list_subscription::ListSubscription;
 use super::list_reader;
+use super::list_subscription::ListSubscription;
 use super::peer::{self, MailboxReceiver};
 use super::server_limit::ServerPermit;
 use super::session::Session;
-use super::setup::{ContentLengthAttempt, ConnSetup};
-use super::state::{ConnLifecycle, SessionNumber, MonotonicTime};
-use super::step::{Effect, ConnEvent, step};
+use super::setup::{ConnSetup, ContentLengthAttempt};
+use super::state::{ConnLifecycle, MonotonicTime, SessionNumber};
+use super::step::{ConnEvent, Effect, step};
 use super::usage::SessionUsage;
 use crate::process::StderrTail;
 
@@ -150,7 +150,8 @@ impl ConnTask {
     fn step(&mut self, event: ConnEvent) {
         let now = MonotonicTime(self.started_at.elapsed());
         let lifecycle = std::mem::take(&mut self.lifecycle);
-        let (lifecycle, effects) = step(lifecycle, event, &self.setup.settings, now, random_share());
+        let (lifecycle, effects) =
+            step(lifecycle, event, &self.setup.settings, now, random_share());
         self.lifecycle = lifecycle;
         if !self.lifecycle.is_connected_or_coming() {
             self.permit = None;
@@ -176,7 +177,11 @@ impl ConnTask {
         }
     }
 
-    fn start_connect(&mut self, number: SessionNumber, content_length_attempt: Option<ContentLengthAttempt>) {
+    fn start_connect(
+        &mut self,
+        number: SessionNumber,
+        content_length_attempt: Option<ContentLengthAttempt>,
+    ) {
         let connecting = PendingConnect { number, cancel: None, content_length_attempt };
         match self.acquire_permit() {
             Ok(()) if self.closing > 0 => self.next = Some(connecting),
@@ -188,7 +193,8 @@ impl ConnTask {
     fn connect(&mut self, connecting: PendingConnect) {
         let (cancel, called_off) = oneshot::channel();
         let number = connecting.number;
-        let framing = connecting.content_length_attempt.as_ref().map(|_| FramingMode::ContentLength);
+        let framing =
+            connecting.content_length_attempt.as_ref().map(|_| FramingMode::ContentLength);
         self.connecting = Some(PendingConnect { cancel: Some(cancel), ..connecting });
         let setup = Arc::clone(&self.setup);
         self.jobs.spawn(async move {
@@ -260,13 +266,17 @@ impl ConnTask {
 
     fn read_catalog(&mut self, number: SessionNumber) {
         if let Some(session) = self.live_session(number) {
-            self.jobs.spawn(async move { JobOutcome::CatalogRead(number, list_reader::read_catalog(&session).await) });
+            self.jobs.spawn(async move {
+                JobOutcome::CatalogRead(number, list_reader::read_catalog(&session).await)
+            });
         }
     }
 
     fn compare_catalog(&mut self, number: SessionNumber) {
         if let Some(session) = self.live_session(number) {
-            self.jobs.spawn(async move { JobOutcome::CatalogCompared(number, list_reader::fetch_catalog(&session).await) });
+            self.jobs.spawn(async move {
+                JobOutcome::CatalogCompared(number, list_reader::fetch_catalog(&session).await)
+            });
         }
     }
 
@@ -293,13 +303,19 @@ impl ConnTask {
                 }
                 self.handle_event(ConnEvent::CatalogCompared(number));
             }
-            JobOutcome::Diagnosed(number, failure) => self.handle_event(ConnEvent::Diagnosed(number, failure)),
+            JobOutcome::Diagnosed(number, failure) => {
+                self.handle_event(ConnEvent::Diagnosed(number, failure))
+            }
             JobOutcome::Closed => self.handle_closed(),
             JobOutcome::Done => {}
         }
     }
 
-    fn handle_connect_result(&mut self, number: SessionNumber, outcome: Result<OpenedSession, FailedAttempt>) {
+    fn handle_connect_result(
+        &mut self,
+        number: SessionNumber,
+        outcome: Result<OpenedSession, FailedAttempt>,
+    ) {
         let connecting = self.connecting.take_if(|it| it.number == number);
         let was_cancelled = connecting.as_ref().is_none_or(|it| it.cancel.is_none());
         let content_length_attempt = connecting.and_then(|it| it.content_length_attempt);
@@ -334,7 +350,12 @@ impl ConnTask {
 
     /// Publishes the failure first. The rest of the session closes in the background, the next connect waits for that,
     /// and the diagnosis follows.
-    fn handle_failed_attempt(&mut self, number: SessionNumber, failed: FailedAttempt, content_length_attempt: Option<ContentLengthAttempt>) {
+    fn handle_failed_attempt(
+        &mut self,
+        number: SessionNumber,
+        failed: FailedAttempt,
+        content_length_attempt: Option<ContentLengthAttempt>,
+    ) {
         if let Some(closing) = failed.closing {
             self.closing += 1;
             self.spawn_closing(closing);
@@ -369,7 +390,13 @@ impl ConnTask {
         let logging_session = session.clone();
         let mut startup_requests = JoinSet::new();
         startup_requests.spawn(async move { logging_session.apply_configured_log_level().await });
-        self.live = Some(LiveSession { number, session, events, list_subscription, _startup_requests: startup_requests });
+        self.live = Some(LiveSession {
+            number,
+            session,
+            events,
+            list_subscription,
+            _startup_requests: startup_requests,
+        });
         (self.dialog_catalog, self.unrefreshed_since) = (None, Some(Instant::now()));
         // No call has been made, so these lists are valid for all dialogs.
         match catalog {
@@ -389,7 +416,10 @@ impl ConnTask {
     /// Handles a panicked job, so that callers do not wait for it forever.
     fn handle_panicked_job(&mut self) {
         if let Some(connecting) = self.connecting.take() {
-            let failure = Failure::new(FailureKind::Connection, "connecting failed because of an internal error");
+            let failure = Failure::new(
+                FailureKind::Connection,
+                "connecting failed because of an internal error",
+            );
             self.report_down(connecting.number, failure);
         }
         if self.closing > 0 {
@@ -407,7 +437,8 @@ impl ConnTask {
     }
 
     fn set_catalog(&mut self, catalog: Catalog, is_dialog_only: bool) {
-        let before = self.dialog_catalog.take().or_else(|| self.catalog.clone()).unwrap_or_default();
+        let before =
+            self.dialog_catalog.take().or_else(|| self.catalog.clone()).unwrap_or_default();
         let changes = diff_catalogs(&before, &catalog);
         // Keeps the identical catalog if nothing changed.
         let catalog = if changes.is_empty() && before.defects == catalog.defects {
@@ -419,7 +450,12 @@ impl ConnTask {
         *target = Some(Arc::clone(&catalog));
         self.publish_view();
         let announced = std::mem::take(&mut self.announced);
-        self.listener.on_update(ConnUpdate::CatalogRead { catalog, changes, is_dialog_only, announced });
+        self.listener.on_update(ConnUpdate::CatalogRead {
+            catalog,
+            changes,
+            is_dialog_only,
+            announced,
+        });
     }
 
     fn handle_session_event(&mut self, number: SessionNumber, event: SessionEvent) {
@@ -441,7 +477,9 @@ impl ConnTask {
                     self.listener.on_update(ConnUpdate::Notification { notification, in_call });
                 }
             }
-            SessionEvent::Peer(peer::PeerEvent::Anomaly(anomaly)) => self.listener.on_update(ConnUpdate::Anomaly(anomaly)),
+            SessionEvent::Peer(peer::PeerEvent::Anomaly(anomaly)) => {
+                self.listener.on_update(ConnUpdate::Anomaly(anomaly))
+            }
             SessionEvent::Peer(peer::PeerEvent::Closed(reason)) => {
                 self.report_down(number, Failure::from(&reason));
             }
@@ -450,7 +488,8 @@ impl ConnTask {
 
     fn handle_tick(&mut self) {
         if let Some(live) = &self.live {
-            let last_received = live.session.peer().last_received().saturating_duration_since(self.started_at);
+            let last_received =
+                live.session.peer().last_received().saturating_duration_since(self.started_at);
             let number = live.number;
             self.step(ConnEvent::Traffic(number, MonotonicTime(last_received)));
         }

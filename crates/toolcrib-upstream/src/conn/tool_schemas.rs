@@ -23,8 +23,10 @@ fn invalid_schemas(tools: &[ToolView], spec: &ServerSpec) -> Vec<InvalidSchema> 
     let is_offered =
         |tool: &&ToolView| spec.policy.expose.tools.verdict(tool.name()) == FilterVerdict::Offered;
     let invalid = tools.iter().filter(is_offered).filter_map(|tool| {
-        let input = linter.find_defect(tool.input_schema()).map(|flaw| format!("inputSchema: {flaw}"));
-        let output = || Some(format!("outputSchema: {}", linter.find_defect(tool.output_schema()?)?));
+        let input =
+            linter.find_defect(tool.input_schema()).map(|flaw| format!("inputSchema: {flaw}"));
+        let output =
+            || Some(format!("outputSchema: {}", linter.find_defect(tool.output_schema()?)?));
         let reason = input.or_else(output)?;
         Some(InvalidSchema { tool: tool.name().to_owned(), reason })
     });

@@ -75,8 +75,13 @@ impl FileSystem for OsFileSystem {
 /// Opens or creates a file and restricts its mode to the owner.
 pub fn open_private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    let file =
-        options.read(true).write(true).create(true).truncate(false).mode(PRIVATE_MODE).open(path)?;
+    let file = options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(PRIVATE_MODE)
+        .open(path)?;
     if file.metadata()?.permissions().mode() & 0o077 != 0 {
         file.set_permissions(Permissions::from_mode(PRIVATE_MODE))?;
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::file_system::{open_private_file, create_private_folder};
+use super::file_system::{create_private_folder, open_private_file};
 
 /// Interval between attempts to take a held lock, because file locks have no wait with a timeout.
 pub(crate) const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
@@ -45,7 +45,8 @@ impl LockFile {
             self = match self.try_lock()? {
                 Ok(lock) => return Ok(lock),
                 Err(_) if started.elapsed() >= wait => {
-                    let text = format!("another process has held the lock for {} ms", wait.as_millis());
+                    let text =
+                        format!("another process has held the lock for {} ms", wait.as_millis());
                     return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
                 }
                 Err(file) => file,

@@ -1,12 +1,12 @@
 //! Atomic file replacement, private files, and locks between processes.
 
+mod file_system;
 mod lock;
 mod private_file;
-mod file_system;
 
-pub(crate) use lock::LOCK_RETRY_INTERVAL;
-pub use lock::{FileLock, LockFile};
-pub use private_file::PrivateFile;
 pub use file_system::open_private_file;
 pub(crate) use file_system::{FileSystem, OsFileSystem, create_private_folder, replace_file_on};
 pub use file_system::{PRIVATE_MODE, replace_file};
+pub(crate) use lock::LOCK_RETRY_INTERVAL;
+pub use lock::{FileLock, LockFile};
+pub use private_file::PrivateFile;

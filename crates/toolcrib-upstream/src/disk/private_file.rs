@@ -5,8 +5,8 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::lock::{FileLock, LockFile};
 use super::file_system::{PRIVATE_MODE, replace_file};
+use super::lock::{FileLock, LockFile};
 
 /// Maximum size that is read. No file of this program is larger.
 const MAX_SIZE: u64 = 16 << 20;

@@ -10,8 +10,9 @@ pub(crate) fn filter_adopted(
     own_group: u32,
     leaders: &[u32],
 ) -> Vec<ProcessInfo> {
-    let is_adopted =
-        |row: &ProcessInfo| row.parent == own_pid && row.group != own_group && !leaders.contains(&row.pid);
+    let is_adopted = |row: &ProcessInfo| {
+        row.parent == own_pid && row.group != own_group && !leaders.contains(&row.pid)
+    };
     table.into_iter().filter(is_adopted).collect()
 }
 

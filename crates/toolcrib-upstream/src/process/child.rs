@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::{oneshot, watch};
 
-use super::stop_sequence::StopMethod;
-use super::process_group::ProcessGroup;
 use super::owner_mark::OwnerMark;
+use super::process_group::ProcessGroup;
 use super::stderr::StderrTail;
+use super::stop_sequence::StopMethod;
 
 /// A child process. Dropping it kills its process group at once. [`Child::stop`] stops it gracefully.
 #[derive(Debug)]
@@ -104,7 +104,11 @@ impl Child {
         match state.wait_for(|state| matches!(state, ChildState::Ended(_))).await.as_deref() {
             Ok(ChildState::Ended(ended)) => ended.clone(),
             // The child thread ended before it saw the exit.
-            _ => StopOutcome { method: StopMethod::Killed, exit: ProcessExit::Unknown, survivors: vec![self.pid] },
+            _ => StopOutcome {
+                method: StopMethod::Killed,
+                exit: ProcessExit::Unknown,
+                survivors: vec![self.pid],
+            },
         }
     }
 }

@@ -8,11 +8,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::warn;
 
-use super::child::{StopOutcome, ProcessExit, ChildState};
-use super::process_tree::ProcessTree;
-use super::stop_sequence::{self, StopEvent, StopMethod, StopStage};
+use super::child::{ChildState, ProcessExit, StopOutcome};
 use super::launch::GracePeriods;
 use super::owner_mark::OwnerMark;
+use super::process_tree::ProcessTree;
+use super::stop_sequence::{self, StopEvent, StopMethod, StopStage};
 use super::sys;
 
 /// Timeout for draining stderr after the leader's exit. The pipe is usually at its end then; a descendant
@@ -96,11 +96,19 @@ impl ChildMonitor {
     }
 
     /// Reports the outcome and reaps the leader. `end` is `None` if the leader has not exited.
-    async fn finish(self, end: Option<(StopMethod, ProcessExit)>, all_exited: bool) -> MonitorOutcome {
+    async fn finish(
+        self,
+        end: Option<(StopMethod, ProcessExit)>,
+        all_exited: bool,
+    ) -> MonitorOutcome {
         let mark = self.tree.mark;
         if all_exited && let Some((method, exit)) = end {
             self.tree.release();
-            self.state.send_replace(ChildState::Ended(StopOutcome { method, exit, survivors: Vec::new() }));
+            self.state.send_replace(ChildState::Ended(StopOutcome {
+                method,
+                exit,
+                survivors: Vec::new(),
+            }));
             return MonitorOutcome { mark, all_exited };
         }
         let (method, exit) = end.unwrap_or((StopMethod::Killed, ProcessExit::Unknown));

@@ -17,20 +17,20 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
+use super::adopted_orphans::{filter_adopted, is_ownerless};
 use super::child::{Child, ChildState};
-use super::containment::{Guarantee, ContainmentStatus};
+use super::child_monitor::{ChildMonitor, MonitorOutcome};
+use super::containment::{ContainmentStatus, Guarantee};
 use super::error::SpawnError;
-use super::process_tree::ProcessTree;
-use super::remote_process::{RemoteStopFn, RemoteProcess, ContainerBinding, RemoteProcessHandle};
 use super::launch::LaunchSpec;
-use super::process_group::ProcessGroup;
 use super::ledger::{ChildEntry, Ledger};
 use super::owner_mark::OwnerMark;
-use super::child_monitor::{MonitorOutcome, ChildMonitor};
-use super::adopted_orphans::{filter_adopted, is_ownerless};
+use super::process_group::ProcessGroup;
+use super::process_tree::ProcessTree;
+use super::remote_process::{ContainerBinding, RemoteProcess, RemoteProcessHandle, RemoteStopFn};
 use super::spawn::spawn;
 use super::stderr::StderrTail;
-use super::sys::{self, SpawnedProcess, Cgroup, ProcessInfo};
+use super::sys::{self, Cgroup, ProcessInfo, SpawnedProcess};
 
 /// Time that closing waits for killed children. Children that take longer stay in the ledger.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -111,7 +111,10 @@ pub(crate) struct ChildThread {
 
 impl ChildThread {
     /// Must be called, and run, on the child thread.
-    pub(crate) fn new(config: ChildThreadConfig, requests: mpsc::Receiver<ChildRequest>) -> io::Result<Self> {
+    pub(crate) fn new(
+        config: ChildThreadConfig,
+        requests: mpsc::Receiver<ChildRequest>,
+    ) -> io::Result<Self> {
         let ChildThreadConfig { ledger, cgroup, containment, adopts } = config;
         Ok(Self {
             ledger,
@@ -255,10 +258,12 @@ impl ChildThread {
         })?;
         let cgroup = self.confirm_cgroup(cgroup, &process);
         // The process entry exists: the child is not reaped yet.
-        let leader = sys::identity_in_scope(self.ledger.pid_scope().clone(), sys::raw_pid(process.pid));
+        let leader =
+            sys::identity_in_scope(self.ledger.pid_scope().clone(), sys::raw_pid(process.pid));
         let start = leader.as_ref().map_or(0, |leader| leader.start);
-        let recorded =
-            leader.and_then(|leader| self.ledger.record_child(ChildEntry { leader: Some(leader), ..entry }));
+        let recorded = leader.and_then(|leader| {
+            self.ledger.record_child(ChildEntry { leader: Some(leader), ..entry })
+        });
         if let Err(error) = recorded {
             warn!(%mark, %error, "cannot record a child's pid; only its owner mark identifies it");
         }
@@ -273,7 +278,11 @@ impl ChildThread {
 
     /// Returns the child's cgroup if the child has joined it. A child outside of a cgroup lowers the
     /// guarantee.
-    fn confirm_cgroup(&mut self, cgroup: Option<Cgroup>, process: &SpawnedProcess) -> Option<Cgroup> {
+    fn confirm_cgroup(
+        &mut self,
+        cgroup: Option<Cgroup>,
+        process: &SpawnedProcess,
+    ) -> Option<Cgroup> {
         if process.is_in_cgroup {
             return cgroup;
         }
@@ -325,7 +334,8 @@ impl ChildThread {
             cgroup,
             child_exits: self.child_exits.subscribe(),
         };
-        let monitor = ChildMonitor { tree, graces: launch.graces, stop: stop_receiver, state, stderr };
+        let monitor =
+            ChildMonitor { tree, graces: launch.graces, stop: stop_receiver, state, stderr };
         self.monitors.spawn(monitor.run());
         self.children.insert(mark, LiveChild { group, pid: sys::raw_pid(process.pid), start });
         match drained {
@@ -344,7 +354,8 @@ impl ChildThread {
     ) -> io::Result<RemoteProcessHandle> {
         let process = RemoteProcess { mark: self.next_mark(), engine, binding };
         self.ledger.record_remote(process.clone())?;
-        let (handle, monitor) = RemoteProcessHandle::new(process, updates, stop_fn, self.closing.subscribe());
+        let (handle, monitor) =
+            RemoteProcessHandle::new(process, updates, stop_fn, self.closing.subscribe());
         self.monitors.spawn(monitor.run());
         Ok(handle)
     }

@@ -12,13 +12,13 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::child::Child;
+use super::child_thread::{ChildRequest, ChildThread, ChildThreadConfig, StartedChild};
 use super::containment::{Containment, ContainmentStatus};
 use super::error::SpawnError;
-use super::remote_process::{RemoteStopFn, ContainerBinding, RemoteProcessHandle};
-use super::child_thread::{ChildThread, StartedChild, ChildRequest, ChildThreadConfig};
 use super::launch::LaunchSpec;
 use super::ledger::Ledger;
 use super::owner_mark::HostInstanceId;
+use super::remote_process::{ContainerBinding, RemoteProcessHandle, RemoteStopFn};
 use super::sys::{self, Cgroup};
 
 /// Requests that may wait for the child thread. Further requests wait in their callers.
@@ -72,11 +72,17 @@ impl Instance {
             Some(path) => Cgroup::create(path),
             None => Err(io::Error::other("the cgroup's path is not valid UTF-8")),
         });
-        let (sender, containment_status) = watch::channel(ContainmentStatus::new(cgroup.as_ref(), containment.adopt_orphans));
+        let (sender, containment_status) =
+            watch::channel(ContainmentStatus::new(cgroup.as_ref(), containment.adopt_orphans));
         let (requests, inbox) = mpsc::channel(REQUEST_QUEUE);
         let (running, finished) = watch::channel(());
         let (ready, started) = sync_channel(1);
-        let config = ChildThreadConfig { ledger, cgroup: cgroup.ok(), containment: sender, adopts: containment.adopt_orphans };
+        let config = ChildThreadConfig {
+            ledger,
+            cgroup: cgroup.ok(),
+            containment: sender,
+            adopts: containment.adopt_orphans,
+        };
         let run = move || {
             run_child_thread(config, inbox, &ready);
             drop(running);
@@ -123,7 +129,13 @@ impl Instance {
         let (reply, response) = oneshot::channel();
         let closed = || SpawnError::Closed { program: engine.to_owned() };
         let updates = self.requests.downgrade();
-        let request = ChildRequest::RegisterRemote { engine: engine.to_owned(), binding, stop_fn, updates, reply };
+        let request = ChildRequest::RegisterRemote {
+            engine: engine.to_owned(),
+            binding,
+            stop_fn,
+            updates,
+            reply,
+        };
         self.requests.send(request).await.map_err(|_| closed())?;
         response.await.map_err(|_| closed())?.map_err(SpawnError::Ledger)
     }
@@ -143,12 +155,19 @@ impl Instance {
     }
 }
 
-fn run_child_thread(config: ChildThreadConfig, inbox: mpsc::Receiver<ChildRequest>, ready: &SyncSender<io::Result<()>>) {
-    let runtime =
-        match Builder::new_current_thread().enable_all().max_blocking_threads(MAX_BLOCKING_THREADS).build() {
-            Ok(runtime) => runtime,
-            Err(error) => return report_start(ready, Err(error)),
-        };
+fn run_child_thread(
+    config: ChildThreadConfig,
+    inbox: mpsc::Receiver<ChildRequest>,
+    ready: &SyncSender<io::Result<()>>,
+) {
+    let runtime = match Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(MAX_BLOCKING_THREADS)
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => return report_start(ready, Err(error)),
+    };
     runtime.block_on(async {
         match ChildThread::new(config, inbox) {
             Ok(child_thread) => {

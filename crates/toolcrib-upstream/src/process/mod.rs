@@ -11,40 +11,40 @@
 //! knows the container engine ends them. This module does not sandbox children: a child has the host's
 //! privileges.
 
+mod adopted_orphans;
 mod child;
-mod containment;
-mod ownership;
-mod error;
-mod process_tree;
-mod remote_process;
-mod instance;
+mod child_monitor;
 mod child_thread;
-mod stop_sequence;
+mod containment;
+mod error;
+mod instance;
 mod launch;
-mod process_group;
 mod ledger;
 mod owner_mark;
-mod child_monitor;
-mod adopted_orphans;
+mod ownership;
+mod process_group;
+mod process_tree;
 mod reap;
 mod reap_cgroups;
+mod remote_process;
 mod spawn;
 mod stderr;
+mod stop_sequence;
 mod sys;
 
-pub use child::{Child, StopOutcome, ProcessExit};
-pub use containment::{CgroupParent, Containment, Guarantee, ContainmentStatus};
-pub use ownership::OwnershipProof;
+pub use child::{Child, ProcessExit, StopOutcome};
+pub use containment::{CgroupParent, Containment, ContainmentStatus, Guarantee};
 pub use error::SpawnError;
-pub use remote_process::{RemoteLeftovers, RemoteProcess, ContainerBinding};
-pub(crate) use remote_process::{StopMode, RemoteProcessHandle};
 pub use instance::{Instance, InstanceError};
-pub use stop_sequence::StopMethod;
 pub use launch::{GracePeriods, LaunchSpec};
-pub use owner_mark::{HostInstanceId, OwnerMark, OWNER_VARIABLE};
+pub use owner_mark::{HostInstanceId, OWNER_VARIABLE, OwnerMark};
+pub use ownership::OwnershipProof;
 pub use reap::{Orphan, ReapError, ReapReport, reap};
 pub use reap_cgroups::reap_cgroups;
+pub use remote_process::{ContainerBinding, RemoteLeftovers, RemoteProcess};
+pub(crate) use remote_process::{RemoteProcessHandle, StopMode};
 pub use stderr::StderrTail;
+pub use stop_sequence::StopMethod;
 
 /// Resident memory of this process in bytes. `None` if the system does not report it.
 pub fn memory_usage() -> Option<u64> {

@@ -2,7 +2,7 @@
 
 use super::ledger::ChildEntry;
 use super::owner_mark::HostInstanceId;
-use super::sys::{ProcessIdentity, ProcessInfo, PidScope};
+use super::sys::{PidScope, ProcessIdentity, ProcessInfo};
 
 /// Evidence that a process belongs to the dead instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,14 +31,18 @@ pub(crate) fn find_owned_processes<'a>(
     // A group id is trustworthy while its leader runs or is an unreaped zombie: until then the kernel does
     // not reuse the id.
     let is_verified = |leader: &ProcessIdentity| {
-        table.iter().any(|process| leader.matches(pid_scope, process) && !has_other_mark(instance, process))
+        table
+            .iter()
+            .any(|process| leader.matches(pid_scope, process) && !has_other_mark(instance, process))
     };
     let groups: Vec<u32> =
         leaders.iter().filter(|leader| is_verified(leader)).map(|leader| leader.pid).collect();
 
     let proof = |process: &ProcessInfo| match process.mark {
         Some(mark) => (mark.instance == instance).then_some(OwnershipProof::Mark),
-        None if leaders.iter().any(|leader| leader.matches(pid_scope, process)) => Some(OwnershipProof::Leader),
+        None if leaders.iter().any(|leader| leader.matches(pid_scope, process)) => {
+            Some(OwnershipProof::Leader)
+        }
         None => groups.contains(&process.group).then_some(OwnershipProof::Group),
     };
     table
@@ -94,14 +98,18 @@ mod tests {
     /// `pid_scope`.
     fn check_in(pid_scope: &PidScope, table: &[ProcessInfo], wanted: &[(u32, OwnershipProof)]) {
         let leader = ProcessIdentity { pid: 10, start: 500, pid_scope: pid_scope.clone() };
-        let entry =
-            ChildEntry { mark: own_mark().unwrap(), program: "npx".to_owned(), leader: Some(leader) };
+        let entry = ChildEntry {
+            mark: own_mark().unwrap(),
+            program: "npx".to_owned(),
+            leader: Some(leader),
+        };
         let intent = ChildEntry {
             mark: mark("00000000000000000000000000000001", 2).unwrap(),
             leader: None,
             ..entry.clone()
         };
-        let owned = find_owned_processes(dead_instance(), &[entry, intent], &local_scope(), table, OWN_PID);
+        let owned =
+            find_owned_processes(dead_instance(), &[entry, intent], &local_scope(), table, OWN_PID);
         let owned: Vec<_> =
             owned.into_iter().map(|(process, proof)| (process.pid, proof)).collect();
         assert_eq!(owned, wanted, "{table:?}");
@@ -127,7 +135,10 @@ mod tests {
     fn child_of_another_live_host_is_not_owned() {
         check(&[ProcessInfo { pid: 11, group: 11, mark: other_mark(), ..LEADER }], &[]);
         // The mark wins even if pid and start time match, as after copying a state folder.
-        check(&[ProcessInfo { mark: other_mark(), ..LEADER }, ProcessInfo { pid: 11, ..LEADER }], &[]);
+        check(
+            &[ProcessInfo { mark: other_mark(), ..LEADER }, ProcessInfo { pid: 11, ..LEADER }],
+            &[],
+        );
     }
 
     #[test]
@@ -145,7 +156,10 @@ mod tests {
     #[test]
     fn members_of_a_verified_leaders_group_need_no_mark() {
         let member = ProcessInfo { pid: 11, ..LEADER };
-        check(&[LEADER, member.clone()], &[(10, OwnershipProof::Leader), (11, OwnershipProof::Group)]);
+        check(
+            &[LEADER, member.clone()],
+            &[(10, OwnershipProof::Leader), (11, OwnershipProof::Group)],
+        );
         check(&[ProcessInfo { zombie: true, ..LEADER }, member], &[(11, OwnershipProof::Group)]);
     }
 

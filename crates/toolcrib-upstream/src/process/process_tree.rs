@@ -12,8 +12,8 @@ use tokio::time::sleep;
 use tracing::debug;
 
 use super::child::ProcessExit;
-use super::process_group::ProcessGroup;
 use super::owner_mark::OwnerMark;
+use super::process_group::ProcessGroup;
 use super::sys::{self, Cgroup, ProcessInfo};
 
 /// Descendants are not children of this process, so the kernel does not report their exits. The monitor polls
@@ -140,7 +140,9 @@ fn select_members(
     let others = table.iter().filter(|row| row.pid != leader);
     let mut survivors: Vec<ProcessInfo> =
         others.clone().filter(|row| is_member(row, group, mark)).cloned().collect();
-    let is_known = |survivors: &[ProcessInfo], row: &ProcessInfo| survivors.iter().any(|known| known.pid == row.pid);
+    let is_known = |survivors: &[ProcessInfo], row: &ProcessInfo| {
+        survivors.iter().any(|known| known.pid == row.pid)
+    };
     for member in members.unwrap_or_default().iter().filter(|row| row.pid != leader) {
         if !is_known(&survivors, member) {
             survivors.push(member.clone());

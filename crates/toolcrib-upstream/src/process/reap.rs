@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use super::ledger::{ChildEntry, ClaimOutcome, ClaimedLedger, claim_ledger, ledger_folder};
+use super::owner_mark::OwnerMark;
 use super::ownership::{OwnershipProof, find_owned_processes};
 use super::remote_process::RemoteLeftovers;
-use super::ledger::{ClaimOutcome, ClaimedLedger, ChildEntry, claim_ledger, ledger_folder};
-use super::owner_mark::OwnerMark;
-use super::sys::{self, Cgroup, ProcessInfo, PidScope};
+use super::sys::{self, Cgroup, PidScope, ProcessInfo};
 
 /// Interval between checks that killed processes have exited.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -72,7 +72,9 @@ pub fn reap(state: &Path, limit: Duration) -> Result<ReapReport, ReapError> {
     let deadline = Instant::now() + limit;
     for path in list_ledgers(&ledger_folder(state))? {
         match claim_ledger(&path) {
-            Ok(ClaimOutcome::Taken(ledger)) => reap_ledger(*ledger, &pid_scope, deadline, &mut reaped),
+            Ok(ClaimOutcome::Taken(ledger)) => {
+                reap_ledger(*ledger, &pid_scope, deadline, &mut reaped)
+            }
             Ok(ClaimOutcome::Held) => reaped.live_ledgers += 1,
             Ok(ClaimOutcome::NotOurs) => {}
             Err(error) => {
@@ -93,7 +95,12 @@ fn list_ledgers(folder: &Path) -> Result<Vec<PathBuf>, ReapError> {
     }
 }
 
-fn reap_ledger(ledger: ClaimedLedger, pid_scope: &PidScope, deadline: Instant, reaped: &mut ReapReport) {
+fn reap_ledger(
+    ledger: ClaimedLedger,
+    pid_scope: &PidScope,
+    deadline: Instant,
+    reaped: &mut ReapReport,
+) {
     let instance = ledger.instance;
     if ledger.contents.damaged > 0 {
         reaped.notes.push(format!(
@@ -112,17 +119,25 @@ fn reap_ledger(ledger: ClaimedLedger, pid_scope: &PidScope, deadline: Instant, r
 }
 
 /// Kills the instance's processes on this machine; returns whether they need the ledger no longer.
-fn end_local_processes(ledger: &ClaimedLedger, pid_scope: &PidScope, deadline: Instant, reaped: &mut ReapReport) -> bool {
+fn end_local_processes(
+    ledger: &ClaimedLedger,
+    pid_scope: &PidScope,
+    deadline: Instant,
+    reaped: &mut ReapReport,
+) -> bool {
     let (instance, before) = (ledger.instance, reaped.remaining.len());
     let path = ledger.contents.cgroup.as_deref().map(Path::new);
     let cgroup = path.and_then(|path| Cgroup::existing(path, instance));
     let keep_reason = match kill_all(ledger, cgroup.as_ref(), pid_scope, deadline, reaped) {
         Ok(true) => None,
-        Ok(false) => Some("a process could not be distinguished from the host's processes".to_owned()),
+        Ok(false) => {
+            Some("a process could not be distinguished from the host's processes".to_owned())
+        }
         Err(error) => Some(format!("cannot list processes: {error}")),
     };
     let removed = cgroup.as_ref().map_or(Ok(()), Cgroup::remove);
-    let keep_reason = keep_reason.or_else(|| Some(format!("cannot remove its cgroup: {}", removed.err()?)));
+    let keep_reason =
+        keep_reason.or_else(|| Some(format!("cannot remove its cgroup: {}", removed.err()?)));
     if let Some(why) = keep_reason.filter(|_| reaped.remaining.len() == before) {
         reaped.notes.push(format!("the ledger of {instance} stays: {why}"));
         return false;
@@ -176,7 +191,8 @@ fn kill_all(
         let is_quiet = refused == owned.len() && is_clear;
         quiet = if is_quiet { quiet + 1 } else { 0 };
         if quiet == QUIET_SCANS || Instant::now() >= deadline {
-            let alive: BTreeSet<_> = owned.iter().map(|(process, _)| process_key(process)).collect();
+            let alive: BTreeSet<_> =
+                owned.iter().map(|(process, _)| process_key(process)).collect();
             let (left, killed): (Vec<_>, Vec<_>) =
                 seen.into_iter().partition(|(key, _)| alive.contains(key));
             reaped.remaining.extend(left.into_iter().map(|(_, orphan)| orphan));
@@ -188,7 +204,10 @@ fn kill_all(
 }
 
 /// Lists the processes in the cgroups of the dead instance's children, except this process.
-fn cgroup_members(cgroup: &Cgroup, ledger: &ClaimedLedger) -> io::Result<Vec<(ProcessInfo, Orphan)>> {
+fn cgroup_members(
+    cgroup: &Cgroup,
+    ledger: &ClaimedLedger,
+) -> io::Result<Vec<(ProcessInfo, Orphan)>> {
     let mut found = Vec::new();
     for (session, child) in cgroup.children()? {
         let mark = OwnerMark { instance: ledger.instance, session };
@@ -213,11 +232,14 @@ fn process_key(process: &ProcessInfo) -> (u32, u64) {
 
 fn describe_orphan(process: &ProcessInfo, proof: OwnershipProof, entries: &[ChildEntry]) -> Orphan {
     let of_mark = |entry: &&ChildEntry| Some(entry.mark) == process.mark;
-    let of_group =
-        |entry: &&ChildEntry| entry.leader.as_ref().is_some_and(|leader| leader.pid == process.group);
+    let of_group = |entry: &&ChildEntry| {
+        entry.leader.as_ref().is_some_and(|leader| leader.pid == process.group)
+    };
     let entry = match proof {
         OwnershipProof::Mark => entries.iter().find(of_mark),
-        OwnershipProof::Leader | OwnershipProof::Group | OwnershipProof::Cgroup => entries.iter().find(of_group),
+        OwnershipProof::Leader | OwnershipProof::Group | OwnershipProof::Cgroup => {
+            entries.iter().find(of_group)
+        }
     };
     let owner = process.mark.or_else(|| entry.map(|entry| entry.mark));
     Orphan { pid: process.pid, program: entry.map(|entry| entry.program.clone()), owner, proof }

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::containment::Containment;
-use super::ownership::OwnershipProof;
 use super::owner_mark::{HostInstanceId, OwnerMark};
+use super::ownership::OwnershipProof;
 use super::reap::{Orphan, ReapReport};
 use super::sys::{self, Cgroup};
 

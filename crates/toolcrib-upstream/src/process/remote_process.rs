@@ -11,12 +11,12 @@ use std::pin::Pin;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::error::SpawnError;
+use super::child_monitor::MonitorOutcome;
 use super::child_thread::ChildRequest;
+use super::error::SpawnError;
 use super::launch::GracePeriods;
 use super::ledger::ClaimedLedger;
 use super::owner_mark::{HostInstanceId, OwnerMark};
-use super::child_monitor::MonitorOutcome;
 
 /// A process in a container, as recorded in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,8 @@ pub(crate) enum StopMode {
 
 /// Stops a remote process; returns whether nothing of it is left. It runs on the child thread, so it opens
 /// its own connection to the engine.
-pub(crate) type RemoteStopFn = fn(RemoteProcess, StopMode) -> Pin<Box<dyn Future<Output = bool> + Send>>;
+pub(crate) type RemoteStopFn =
+    fn(RemoteProcess, StopMode) -> Pin<Box<dyn Future<Output = bool> + Send>>;
 
 /// Handle to a remote process. Dropping it stops the process at once, in the background.
 pub(crate) struct RemoteProcessHandle {
@@ -99,7 +100,13 @@ impl RemoteProcessHandle {
         let (process, process_receiver) = watch::channel(process);
         let (release, release_requested) = oneshot::channel();
         let (stopped, stop_result) = oneshot::channel();
-        let monitor = RemoteProcessMonitor { process: process_receiver, release: release_requested, stopped, stop_fn, closing };
+        let monitor = RemoteProcessMonitor {
+            process: process_receiver,
+            release: release_requested,
+            stopped,
+            stop_fn,
+            closing,
+        };
         (Self { process, child_thread, release: Some(release), stopped: stop_result }, monitor)
     }
 
@@ -112,7 +119,10 @@ impl RemoteProcessHandle {
     }
 
     /// Records the container in the ledger. The entry is on disk when this returns.
-    pub(crate) async fn record_container(&self, binding: ContainerBinding) -> Result<(), SpawnError> {
+    pub(crate) async fn record_container(
+        &self,
+        binding: ContainerBinding,
+    ) -> Result<(), SpawnError> {
         self.process.send_modify(|process| process.binding = binding);
         let process = self.process.borrow().clone();
         let (reply, recorded) = oneshot::channel();
@@ -211,6 +221,8 @@ impl ContainerBinding {
 
 impl fmt::Debug for RemoteProcessHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RemoteProcessHandle").field("process", &*self.process.borrow()).finish_non_exhaustive()
+        f.debug_struct("RemoteProcessHandle")
+            .field("process", &*self.process.borrow())
+            .finish_non_exhaustive()
     }
 }

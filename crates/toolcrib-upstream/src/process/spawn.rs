@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use super::error::SpawnError;
 use super::launch::LaunchSpec;
 use super::owner_mark::OwnerMark;
-use super::sys::{self, SpawnedProcess, Cgroup};
+use super::sys::{self, Cgroup, SpawnedProcess};
 
 /// Starts the program in its own process group. On Linux the child dies with the calling thread.
 pub(crate) fn spawn(
@@ -27,8 +27,9 @@ fn diagnose(launch: &LaunchSpec, cause: io::Error) -> SpawnError {
         return SpawnError::Cwd { cwd: launch.cwd.clone(), cause };
     }
     let program = launch.program.to_string_lossy().into_owned();
-    let cannot_run = matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
-        || cause.raw_os_error() == Some(Errno::NOEXEC.raw_os_error());
+    let cannot_run =
+        matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+            || cause.raw_os_error() == Some(Errno::NOEXEC.raw_os_error());
     match find_program(launch) {
         Some(path) if cannot_run => SpawnError::NotExecutable { path, cause },
         None if cannot_run => SpawnError::NotFound { program, cause },

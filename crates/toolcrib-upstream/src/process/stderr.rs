@@ -14,7 +14,8 @@ pub struct StderrTail(Arc<Mutex<StderrBuffer>>);
 
 impl StderrTail {
     pub(crate) fn new(limit: usize) -> Self {
-        let buffer = StderrBuffer { bytes: VecDeque::new(), limit, dropped: 0, mask: SecretMask::default() };
+        let buffer =
+            StderrBuffer { bytes: VecDeque::new(), limit, dropped: 0, mask: SecretMask::default() };
         Self(Arc::new(Mutex::new(buffer)))
     }
 

@@ -41,7 +41,9 @@ pub(crate) fn next_stage(stage: StopStage, event: StopEvent) -> Option<StopStage
         (_, StopEvent::AllExited) | (StopStage::Kill, StopEvent::GraceExpired) => None,
         (StopStage::Running, StopEvent::StopRequested) => Some(StopStage::StdinClosed),
         // No leader is left that could shut the others down, so SIGTERM follows at once.
-        (StopStage::Running | StopStage::StdinClosed, StopEvent::LeaderExited) => Some(StopStage::Terminate),
+        (StopStage::Running | StopStage::StdinClosed, StopEvent::LeaderExited) => {
+            Some(StopStage::Terminate)
+        }
         (StopStage::StdinClosed, StopEvent::GraceExpired) => Some(StopStage::Terminate),
         (StopStage::Terminate, StopEvent::GraceExpired) => Some(StopStage::Kill),
         (stage, _) => Some(stage),
@@ -75,7 +77,8 @@ mod tests {
 
     /// Applies the events from the initial stage. `None` means that the sequence is over.
     fn check(events: &[StopEvent], wanted: Option<StopStage>) {
-        let reached = events.iter().try_fold(StopStage::Running, |stage, event| next_stage(stage, *event));
+        let reached =
+            events.iter().try_fold(StopStage::Running, |stage, event| next_stage(stage, *event));
         assert_eq!(reached, wanted, "{events:?}");
     }
 

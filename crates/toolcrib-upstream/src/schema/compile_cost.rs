@@ -8,8 +8,8 @@ use std::collections::hash_map::Entry;
 
 use serde_json::Value;
 
+use super::keywords::{array_items, has_unevaluated, object_values, same_value_schemas};
 use super::limits::UncheckedReason;
-use super::keywords::{has_unevaluated, same_value_schemas, array_items, object_values};
 use super::references::References;
 
 const MAX_STEPS: u64 = 100_000;
@@ -17,7 +17,10 @@ const MAX_STEPS: u64 = 100_000;
 const MAX_DEPTH: usize = 192;
 
 /// Rejects a schema that would take too long to compile. Its own depth has been checked before.
-pub(super) fn check_compile_cost(schema: &Value, references: &References<'_>) -> Result<(), UncheckedReason> {
+pub(super) fn check_compile_cost(
+    schema: &Value,
+    references: &References<'_>,
+) -> Result<(), UncheckedReason> {
     let mut counter = CompileCostCounter { references, evaluation_costs: HashMap::new(), depth: 0 };
     match counter.compile_cost(schema)? {
         steps if steps > MAX_STEPS => Err(UncheckedReason::TooMuchWork),

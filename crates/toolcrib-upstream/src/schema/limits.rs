@@ -62,7 +62,9 @@ impl SchemaTotals {
         check_limit(depth, MAX_SCHEMA_DEPTH, "levels")?;
         match schema {
             Value::Number(number) if number.as_f64().is_none() => Err(UncheckedReason::Number),
-            Value::Array(items) => items.iter().try_for_each(|item| self.count_schema(item, depth + 1)),
+            Value::Array(items) => {
+                items.iter().try_for_each(|item| self.count_schema(item, depth + 1))
+            }
             Value::Object(members) => members.iter().try_for_each(|(key, value)| {
                 self.count_pattern(key, value)?;
                 self.count_schema(value, depth + 1)
@@ -94,7 +96,9 @@ fn check_numbers_and_depth(value: &Value, depth: usize) -> Result<(), UncheckedR
     }
     match value {
         Value::Number(number) if number.as_f64().is_none() => Err(UncheckedReason::Number),
-        Value::Array(items) => items.iter().try_for_each(|item| check_numbers_and_depth(item, depth + 1)),
+        Value::Array(items) => {
+            items.iter().try_for_each(|item| check_numbers_and_depth(item, depth + 1))
+        }
         Value::Object(members) => {
             members.values().try_for_each(|value| check_numbers_and_depth(value, depth + 1))
         }

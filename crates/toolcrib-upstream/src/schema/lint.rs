@@ -9,8 +9,8 @@ use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::{Map, Value, json};
 use toolcrib_wire::RawJson;
 
-use super::limits::{self, UncheckedReason};
 use super::keywords::{array_items, object_values};
+use super::limits::{self, UncheckedReason};
 use super::references::References;
 use super::violation::Violation;
 
@@ -116,7 +116,10 @@ fn reference_defect(schema: &Value) -> Option<String> {
 }
 
 /// Follows a chain of references to a schema without one.
-fn follow_references<'a>(references: &References<'a>, mut schema: &'a Map<String, Value>) -> Option<String> {
+fn follow_references<'a>(
+    references: &References<'a>,
+    mut schema: &'a Map<String, Value>,
+) -> Option<String> {
     let mut seen = HashSet::new();
     loop {
         let reference = schema.get("$ref").filter(|reference| reference.is_string())?;
@@ -127,7 +130,9 @@ fn follow_references<'a>(references: &References<'a>, mut schema: &'a Map<String
         }
         let targets = match references.targets(reference) {
             Ok(targets) => targets,
-            Err(UncheckedReason::BadSchema { reason }) if name.starts_with('#') => return Some(reason),
+            Err(UncheckedReason::BadSchema { reason }) if name.starts_with('#') => {
+                return Some(reason);
+            }
             // The target is in another document.
             Err(_) => return None,
         };

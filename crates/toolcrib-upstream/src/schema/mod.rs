@@ -4,13 +4,13 @@
 //! linear-time engine, nothing is fetched, and the cost of a check is estimated first. A value that cannot be checked
 //! in time is [`Validity::Unchecked`], which is neither valid nor invalid.
 
-mod limits;
-mod schema_cache;
 mod compile_cost;
-mod validation_cost;
 mod keywords;
-mod references;
+mod limits;
 mod lint;
+mod references;
+mod schema_cache;
+mod validation_cost;
 mod violation;
 
 #[cfg(test)]
@@ -26,8 +26,8 @@ pub use limits::UncheckedReason;
 pub use lint::{InvalidSchema, SchemaLinter};
 pub use violation::Violation;
 
-use schema_cache::SchemaCache;
 use references::References;
+use schema_cache::SchemaCache;
 
 /// Step limit of a check. A step takes some tens of nanoseconds.
 const MAX_VERDICT_STEPS: u64 = 2_000_000;
@@ -112,7 +112,11 @@ impl CompiledSchema {
     }
 
     fn check(&self, value: &Value) -> Result<Validity, UncheckedReason> {
-        let cost = validation_cost::validation_cost(&self.schema, &References::collect(&self.schema)?, value)?;
+        let cost = validation_cost::validation_cost(
+            &self.schema,
+            &References::collect(&self.schema)?,
+            value,
+        )?;
         if cost.verdict > MAX_VERDICT_STEPS {
             return Err(UncheckedReason::TooMuchWork);
         }

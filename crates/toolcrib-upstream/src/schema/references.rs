@@ -19,7 +19,8 @@ pub(super) struct References<'a> {
 
 impl<'a> References<'a> {
     pub(super) fn collect(schema: &'a Value) -> Result<Self, UncheckedReason> {
-        let mut references = References { resources: vec![schema], ids: Vec::new(), anchors: HashMap::new() };
+        let mut references =
+            References { resources: vec![schema], ids: Vec::new(), anchors: HashMap::new() };
         references.collect_from(schema);
         if references.resources.len() > MAX_RESOURCES {
             return Err(UncheckedReason::SchemaOver { limit: MAX_RESOURCES, of: "ids" });

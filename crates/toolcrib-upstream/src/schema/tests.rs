@@ -200,7 +200,11 @@ fn dkr_41_no_schema_hangs_or_crashes() {
         ("no schema", json!({ "type": 7 }), json!(1), "bad"),
         ("no schema at all", json!("x"), json!(1), "bad"),
     ] {
-        assert_eq!(outcome_label(&check_bounded(name, raw(&schema), raw(&value))), expected, "{name}");
+        assert_eq!(
+            outcome_label(&check_bounded(name, raw(&schema), raw(&value))),
+            expected,
+            "{name}"
+        );
     }
 }
 
@@ -214,7 +218,11 @@ fn dkr_41_texts_over_the_parser_limits_are_refused_first() {
         [("nested", nested, "bad"), ("ten megabytes", large, "large"), ("number", number, "number")]
     {
         let schema = RawJson::parse(schema, &limits).unwrap();
-        assert_eq!(outcome_label(&check_bounded(name, schema, raw(&json!({})))), expected, "{name}");
+        assert_eq!(
+            outcome_label(&check_bounded(name, schema, raw(&json!({})))),
+            expected,
+            "{name}"
+        );
     }
     let any = raw(&json!({ "minimum": 1 }));
     for (name, value, expected) in [
@@ -273,7 +281,8 @@ fn violations_name_the_pointer_and_the_expectation() {
 #[test]
 fn violations_are_capped() {
     let schema = json!({ "items": { "type": "string" } });
-    let Validity::Invalid(found) = SchemaValidator::new().check(&raw(&schema), &raw(&json!(vec![1; 100])))
+    let Validity::Invalid(found) =
+        SchemaValidator::new().check(&raw(&schema), &raw(&json!(vec![1; 100])))
     else {
         panic!("invalid");
     };

@@ -9,8 +9,8 @@ use std::collections::hash_map::Entry;
 
 use serde_json::{Map, Value};
 
+use super::keywords::{array_items, has_unevaluated, object_values, same_value_schemas};
 use super::limits::UncheckedReason;
-use super::keywords::{has_unevaluated, same_value_schemas, array_items, object_values};
 use super::references::References;
 
 /// Nesting limit of schemas on the way into a value. Each level costs the validator stack.
@@ -33,8 +33,13 @@ pub(super) struct ValidationCost {
     pub(super) errors: u64,
 }
 
-pub(super) fn validation_cost(schema: &Value, references: &References<'_>, value: &Value) -> Result<ValidationCost, UncheckedReason> {
-    let mut counter = CostCounter { references, costs: HashMap::new(), sizes: HashMap::new(), steps: 0 };
+pub(super) fn validation_cost(
+    schema: &Value,
+    references: &References<'_>,
+    value: &Value,
+) -> Result<ValidationCost, UncheckedReason> {
+    let mut counter =
+        CostCounter { references, costs: HashMap::new(), sizes: HashMap::new(), steps: 0 };
     counter.pair_cost(schema, EdgeTarget::Value(value), 0)
 }
 
@@ -102,7 +107,8 @@ impl<'a> CostCounter<'_, 'a> {
     ) -> Result<ValidationCost, UncheckedReason> {
         let own = self.own_cost(keywords, target);
         let size = self.target_size(target);
-        let mut sum = ValidationCost { verdict: own, evaluation: own, errors: own.saturating_add(size) };
+        let mut sum =
+            ValidationCost { verdict: own, evaluation: own, errors: own.saturating_add(size) };
         for edge in self.edges(keywords, target)? {
             let below = self.pair_cost(edge.schema, edge.target, depth + 1)?;
             sum.verdict = sum.verdict.saturating_add(below.verdict);
@@ -130,7 +136,9 @@ impl<'a> CostCounter<'_, 'a> {
                 "enum" | "const" | "required" | "dependentRequired" | "dependencies" => {
                     self.value_size(value)
                 }
-                "pattern" => value.as_str().map_or(0, |pattern| matching_cost(pattern, target.bytes())),
+                "pattern" => {
+                    value.as_str().map_or(0, |pattern| matching_cost(pattern, target.bytes()))
+                }
                 "uniqueItems" | "contentEncoding" | "contentMediaType" => self.target_size(target),
                 "patternProperties" => name_matching_cost(value, target),
                 _ => 0,
@@ -204,11 +212,19 @@ impl EdgeTarget<'_> {
 }
 
 /// Adds the edges of keywords that apply to parts of the value.
-fn push_part_edges<'a>(edges: &mut Vec<SchemaEdge<'a>>, key: &str, schema: &'a Value, target: EdgeTarget<'a>) {
+fn push_part_edges<'a>(
+    edges: &mut Vec<SchemaEdge<'a>>,
+    key: &str,
+    schema: &'a Value,
+    target: EdgeTarget<'a>,
+) {
     let EdgeTarget::Value(value) = target else { return };
     let kind = if key.starts_with("unevaluated") { EdgeKind::Unevaluated } else { EdgeKind::Part };
-    let edge =
-        |schema: &'a Value, value: &'a Value| SchemaEdge { schema, target: EdgeTarget::Value(value), kind };
+    let edge = |schema: &'a Value, value: &'a Value| SchemaEdge {
+        schema,
+        target: EdgeTarget::Value(value),
+        kind,
+    };
     match (key, value) {
         ("properties", Value::Object(object)) => {
             let costs = object.iter().filter_map(|(name, value)| Some((schema.get(name)?, value)));

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use super::file::trim_newline;
 use super::secret_error::SecretErrorReason;
-use crate::process::{ProcessExit, Instance, LaunchSpec, SpawnError};
+use crate::process::{Instance, LaunchSpec, ProcessExit, SpawnError};
 use crate::signals::chain;
 
 /// Maximum size of the command's output.
@@ -32,7 +32,9 @@ pub(super) async fn get(
     launch.args = args.iter().map(|arg| arg.replace(PATH_PLACEHOLDER, path).into()).collect();
     launch.env = env.iter().map(|(name, value)| (name.into(), value.into())).collect();
     let mut child = instance.spawn(launch).await.map_err(|error| match error {
-        SpawnError::NotFound { .. } => SecretErrorReason::BadDeclaration(format!("there is no program `{program}`")),
+        SpawnError::NotFound { .. } => {
+            SecretErrorReason::BadDeclaration(format!("there is no program `{program}`"))
+        }
         other => SecretErrorReason::Unreachable(chain(&other)),
     })?;
     drop(child.stdin.take());
@@ -50,6 +52,7 @@ pub(super) async fn get(
         ProcessExit::Code(0) => {}
         other => return Err(SecretErrorReason::CommandFailed(other.to_string())),
     }
-    let text = str::from_utf8(&output).map_err(|_| SecretErrorReason::Unusable("it is not text".to_owned()))?;
+    let text = str::from_utf8(&output)
+        .map_err(|_| SecretErrorReason::Unusable("it is not text".to_owned()))?;
     Ok(trim_newline(text))
 }

@@ -21,8 +21,11 @@ pub(super) async fn get(store: PathBuf, path: String) -> Result<SecretString, Se
         }
         let content = read_text(&store)?;
         let (variables, _) = dotenv::parse(&content);
-        let mut all = variables.into_iter().map(|(name, value)| (name, SecretString::new(value))).rev();
-        all.find(|(name, _)| *name == path).map(|(_, value)| value).ok_or(SecretErrorReason::Missing(MissingSecret::Name))
+        let mut all =
+            variables.into_iter().map(|(name, value)| (name, SecretString::new(value))).rev();
+        all.find(|(name, _)| *name == path)
+            .map(|(_, value)| value)
+            .ok_or(SecretErrorReason::Missing(MissingSecret::Name))
     });
     read.await.unwrap_or_else(|error| Err(SecretErrorReason::Unreachable(error.to_string())))
 }
@@ -77,8 +80,14 @@ mod tests {
         assert_eq!(get("", "db/password").await.unwrap().reveal(), "a b\n");
         assert_eq!(get("all.env", "A").await.unwrap().reveal(), "3");
         assert_eq!(get("all.env", "B").await.unwrap().reveal(), "two words");
-        assert!(matches!(get("all.env", "C").await, Err(SecretErrorReason::Missing(MissingSecret::Name))));
-        assert!(matches!(get("", "nothing").await, Err(SecretErrorReason::Missing(MissingSecret::File(_)))));
+        assert!(matches!(
+            get("all.env", "C").await,
+            Err(SecretErrorReason::Missing(MissingSecret::Name))
+        ));
+        assert!(matches!(
+            get("", "nothing").await,
+            Err(SecretErrorReason::Missing(MissingSecret::File(_)))
+        ));
         assert!(matches!(get("", "db").await, Err(SecretErrorReason::Unusable(_))));
         assert!(matches!(get("", "large").await, Err(SecretErrorReason::Unusable(_))));
         assert!(matches!(get("", "binary").await, Err(SecretErrorReason::Unusable(_))));

@@ -79,7 +79,12 @@ impl Keyring {
         self.send_request(service, user, Some(new.clone())).await.map(drop)
     }
 
-    async fn send_request(&self, service: &str, user: &str, new: Option<SecretString>) -> KeyringResult {
+    async fn send_request(
+        &self,
+        service: &str,
+        user: &str,
+        new: Option<SecretString>,
+    ) -> KeyringResult {
         let timed_out = || KeyringError::Timeout(self.0.limit);
         if self.0.is_overdue.load(Ordering::Relaxed) {
             return Err(timed_out());

@@ -1,15 +1,17 @@
 //! Secrets: the stores that configuration refers to, remembered inputs, and the credential store.
 
-mod secret_cache;
 mod command;
-mod file;
 mod credential_store;
+mod file;
 mod keyring;
-mod sources;
+mod secret_cache;
 mod secret_error;
+mod sources;
 mod vault;
 
-pub use credential_store::{CredentialStore, CredentialStoreError, CredentialLock, StorageStatus, StorageMode};
+pub use credential_store::{
+    CredentialLock, CredentialStore, CredentialStoreError, StorageMode, StorageStatus,
+};
 pub use keyring::KeyringError;
-pub use sources::{ResolvedSecrets, StoreContext, SecretSources, input_credential_name};
 pub use secret_error::{MissingSecret, SecretError, SecretErrorReason};
+pub use sources::{ResolvedSecrets, SecretSources, StoreContext, input_credential_name};

@@ -79,7 +79,9 @@ impl fmt::Display for MissingSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MissingSecret::File(path) => write!(f, "no file `{}`", path.display()),
-            MissingSecret::Keyring { .. } | MissingSecret::Name => f.write_str("no entry of that name"),
+            MissingSecret::Keyring { .. } | MissingSecret::Name => {
+                f.write_str("no entry of that name")
+            }
         }
     }
 }
@@ -94,7 +96,9 @@ impl SecretError {
             SecretErrorReason::SectionInvalid => "secret.section_invalid",
             SecretErrorReason::BadDeclaration(_) => "secret.invalid",
             SecretErrorReason::Denied => "secret.denied",
-            SecretErrorReason::Unreachable(_) | SecretErrorReason::Timeout(_) => "secret.unreachable",
+            SecretErrorReason::Unreachable(_) | SecretErrorReason::Timeout(_) => {
+                "secret.unreachable"
+            }
             SecretErrorReason::CommandFailed(_) => "secret.failed",
             SecretErrorReason::Unusable(_) => "secret.unusable",
             SecretErrorReason::SpawnForbidden => "spawn.forbidden",
@@ -114,7 +118,9 @@ impl SecretError {
             SecretErrorReason::Unanswered => {
                 format!("run `toolcrib login {server}` in a terminal and enter it once")
             }
-            SecretErrorReason::Missing(missing) => format!("{}, or correct its path", missing.fill_instruction(reference)),
+            SecretErrorReason::Missing(missing) => {
+                format!("{}, or correct its path", missing.fill_instruction(reference))
+            }
             SecretErrorReason::Undeclared(name) => {
                 format!("declare `{name}` under `host.secrets`, or correct the name")
             }
@@ -123,12 +129,19 @@ impl SecretError {
                 "correct the store under `host.secrets`, or set what it refers to".to_owned()
             }
             SecretErrorReason::Denied => "grant the store's token read access".to_owned(),
-            SecretErrorReason::Unreachable(_) => "check that the store runs and is unlocked".to_owned(),
-            SecretErrorReason::Timeout(_) => {
-                "check that the store answers, or raise its `timeout` under `host.secrets`".to_owned()
+            SecretErrorReason::Unreachable(_) => {
+                "check that the store runs and is unlocked".to_owned()
             }
-            SecretErrorReason::CommandFailed(_) => "run the command of `host.secrets` by hand to see why".to_owned(),
-            SecretErrorReason::Unusable(_) => "correct the stored value, or the secret's path".to_owned(),
+            SecretErrorReason::Timeout(_) => {
+                "check that the store answers, or raise its `timeout` under `host.secrets`"
+                    .to_owned()
+            }
+            SecretErrorReason::CommandFailed(_) => {
+                "run the command of `host.secrets` by hand to see why".to_owned()
+            }
+            SecretErrorReason::Unusable(_) => {
+                "correct the stored value, or the secret's path".to_owned()
+            }
             SecretErrorReason::SpawnForbidden => {
                 "allow `host.permissions.spawn`, or use another store".to_owned()
             }

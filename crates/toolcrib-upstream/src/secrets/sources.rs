@@ -11,11 +11,11 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::timeout;
 use toolcrib_config::model::host::{SecretKind, SecretStore};
 use toolcrib_config::model::security::SecuritySection;
-use toolcrib_config::{Config, SecretString, Reference, ServerSpec, Value};
+use toolcrib_config::{Config, Reference, SecretString, ServerSpec, Value};
 
-use super::secret_cache::SecretCache;
 use super::credential_store::{CredentialStore, SERVICE};
 use super::keyring::KeyringError;
+use super::secret_cache::SecretCache;
 use super::secret_error::{MissingSecret, SecretError, SecretErrorReason};
 use super::{command, file, vault};
 use crate::process::Instance;
@@ -101,11 +101,19 @@ impl SecretSources {
                 Err(reason) => Err(SecretError { reference, reason }),
             }
         });
-        stream::iter(lookups).buffer_unordered(MAX_CONCURRENT_LOOKUPS).try_collect().await.map(ResolvedSecrets)
+        stream::iter(lookups)
+            .buffer_unordered(MAX_CONCURRENT_LOOKUPS)
+            .try_collect()
+            .await
+            .map(ResolvedSecrets)
     }
 
     /// Returns whether any value refers to a store with a cache. Its secret may have changed since.
-    pub fn uses_cached_secrets<'a>(&self, values: impl IntoIterator<Item = &'a Value>, base: &Path) -> bool {
+    pub fn uses_cached_secrets<'a>(
+        &self,
+        values: impl IntoIterator<Item = &'a Value>,
+        base: &Path,
+    ) -> bool {
         store_references(values).any(|(name, _)| {
             let store = self.find_store(&name, base).ok();
             let is_slow = |kind| matches!(kind, SecretKind::Command | SecretKind::Vault);
@@ -125,12 +133,14 @@ impl SecretSources {
         permissions: Permissions,
     ) -> Result<SecretString, SecretErrorReason> {
         match reference {
-            Reference::Env(name) => {
-                find_variable(&self.context.env, name).map(SecretString::new).ok_or(SecretErrorReason::Missing(MissingSecret::Name))
-            }
+            Reference::Env(name) => find_variable(&self.context.env, name)
+                .map(SecretString::new)
+                .ok_or(SecretErrorReason::Missing(MissingSecret::Name)),
             Reference::Input(id) => {
                 let stored = self.credentials.read(&input_credential_name(base, id)).await;
-                stored.map_err(|error| SecretErrorReason::Unreachable(chain(&error)))?.ok_or(SecretErrorReason::Unanswered)
+                stored
+                    .map_err(|error| SecretErrorReason::Unreachable(chain(&error)))?
+                    .ok_or(SecretErrorReason::Unanswered)
             }
             Reference::Secret { provider, path } => {
                 let (name, store) = (provider, self.find_store(provider, base)?);
@@ -191,7 +201,11 @@ impl SecretSources {
         }
     }
 
-    async fn read_keyring(&self, service: &str, user: &str) -> Result<SecretString, SecretErrorReason> {
+    async fn read_keyring(
+        &self,
+        service: &str,
+        user: &str,
+    ) -> Result<SecretString, SecretErrorReason> {
         match self.credentials.keyring().get(service, user).await {
             Ok(found) => found.ok_or_else(|| {
                 let (service, user) = (service.to_owned(), user.to_owned());
@@ -220,7 +234,8 @@ impl SecretSources {
                     return Err(declared("its `token` cannot come from a vault"));
                 }
             }
-            let lookup = Box::pin(self.resolve_reference(&reference, &self.context.cwd, permissions)).await;
+            let lookup =
+                Box::pin(self.resolve_reference(&reference, &self.context.cwd, permissions)).await;
             let value = lookup.map_err(|reason| match reason {
                 SecretErrorReason::Missing(_) | SecretErrorReason::Unanswered => {
                     SecretErrorReason::BadDeclaration(format!("its token is missing: {reference}"))
@@ -230,9 +245,11 @@ impl SecretSources {
             found.insert(reference, value);
         }
         let found = ResolvedSecrets(found);
-        token
-            .resolve(&|reference| found.find(&self.context.env, None, reference))
-            .map_err(|reference| SecretErrorReason::BadDeclaration(format!("its token is missing: {reference}")))
+        token.resolve(&|reference| found.find(&self.context.env, None, reference)).map_err(
+            |reference| {
+                SecretErrorReason::BadDeclaration(format!("its token is missing: {reference}"))
+            },
+        )
     }
 }
 

@@ -31,15 +31,20 @@ pub(super) async fn get(
         None => (path, None),
     };
     let url = secret_url(store, path)?;
-    let mut token = HeaderValue::from_str(token.reveal())
-        .map_err(|_| SecretErrorReason::BadDeclaration("its `token` is not a valid header value".to_owned()))?;
+    let mut token = HeaderValue::from_str(token.reveal()).map_err(|_| {
+        SecretErrorReason::BadDeclaration("its `token` is not a valid header value".to_owned())
+    })?;
     token.set_sensitive(true);
-    let headers =
-        HeaderMap::from_iter([(TOKEN_HEADER, token), (REQUEST_HEADER, HeaderValue::from_static("true"))]);
+    let headers = HeaderMap::from_iter([
+        (TOKEN_HEADER, token),
+        (REQUEST_HEADER, HeaderValue::from_static("true")),
+    ]);
     let response = fetch_document_with_headers(&url, headers, tls, MAX_RESPONSE, limit).await;
     let response = Zeroizing::new(response.map_err(|error| fetch_failure(&error, limit))?);
     let Ok(ReadResponse { data: ResponseData { data } }) = serde_json::from_slice(&response) else {
-        return Err(SecretErrorReason::Unusable("the response is not from a key-value engine, version 2".to_owned()));
+        return Err(SecretErrorReason::Unusable(
+            "the response is not from a key-value engine, version 2".to_owned(),
+        ));
     };
     select_field(data, field)
 }
@@ -83,7 +88,10 @@ fn secret_url(store: &SecretStore, path: &str) -> Result<Url, SecretErrorReason>
     Ok(url)
 }
 
-fn select_field(mut data: BTreeMap<String, Json>, field: Option<&str>) -> Result<SecretString, SecretErrorReason> {
+fn select_field(
+    mut data: BTreeMap<String, Json>,
+    field: Option<&str>,
+) -> Result<SecretString, SecretErrorReason> {
     let value = match field {
         Some(field) => data.remove(field).ok_or(SecretErrorReason::Missing(MissingSecret::Name))?,
         None if data.len() > 1 => {
@@ -131,7 +139,12 @@ mod tests {
         };
         check_url("http://v:8200", None, "secret/app/db", "http://v:8200/v1/secret/data/app/db");
         check_url("http://v:8200/", Some("team/kv"), "app", "http://v:8200/v1/team/kv/data/app");
-        check_url("https://v/behind/", Some("kv"), "a b?c", "https://v/behind/v1/kv/data/a%20b%3Fc");
+        check_url(
+            "https://v/behind/",
+            Some("kv"),
+            "a b?c",
+            "https://v/behind/v1/kv/data/a%20b%3Fc",
+        );
         for (url, path) in
             [("http://v", "../sys"), ("http://v", "x/../../sys"), ("no", "x"), ("file:///v", "x")]
         {

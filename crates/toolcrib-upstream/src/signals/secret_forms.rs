@@ -61,7 +61,9 @@ fn percent_forms(text: &str) -> Vec<String> {
 
 fn percent_encode(text: &str, unreserved: &str, write: fn(u8) -> String) -> String {
     let encoded = text.bytes().map(|byte| match byte {
-        b if b.is_ascii_alphanumeric() || unreserved.as_bytes().contains(&b) => char::from(b).to_string(),
+        b if b.is_ascii_alphanumeric() || unreserved.as_bytes().contains(&b) => {
+            char::from(b).to_string()
+        }
         b => write(b),
     });
     encoded.collect()

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use toolcrib_config::{SecretString, MASK};
+use toolcrib_config::{MASK, SecretString};
 use toolcrib_wire::{RawJson, RpcError, StringKind, base64};
 
 use super::secret_forms::{MIN_SECRET_LENGTH, secret_forms};
@@ -118,7 +118,8 @@ impl SecretMask {
         let dots = text.match_indices('…').map(|(at, _)| at);
         for end in dots.chain([text.len()]) {
             let before = text.get(..end).unwrap_or_default();
-            let longest = forms.iter().filter_map(|form| partial_secret_at_end(before, form.reveal()));
+            let longest =
+                forms.iter().filter_map(|form| partial_secret_at_end(before, form.reveal()));
             ranges.extend(longest.max().map(|length| end - length..end));
         }
         replace_ranges(text, ranges)
@@ -131,10 +132,14 @@ impl SecretMask {
             return None;
         }
         raw.map_strings(|kind, text| match kind {
-            StringKind::Key if matches!(context, MaskContext::Message | MaskContext::Listing) => None,
+            StringKind::Key if matches!(context, MaskContext::Message | MaskContext::Listing) => {
+                None
+            }
             StringKind::Key => mask_string(text, &forms, MIN_WORD_LENGTH),
             StringKind::Value { key } if is_exempt(key, context) => None,
-            StringKind::Value { key: "blob" } if context == MaskContext::Result => mask_blob(text, &forms),
+            StringKind::Value { key: "blob" } if context == MaskContext::Result => {
+                mask_blob(text, &forms)
+            }
             StringKind::Value { key: "type" } if !TYPE_KEYWORDS.contains(&text) => {
                 mask_string(text, &forms, MIN_SECRET_LENGTH)
             }
@@ -338,7 +343,11 @@ mod tests {
                 Some(r#"{"tools":[{"name":"c4nary-1","description":"***"}]}"#),
             ),
             (MaskContext::Message, r#"{"name":"c4nary-1"}"#, Some(r#"{"name":"***"}"#)),
-            (MaskContext::Result, r#"{"blob":"eCBjNG5hcnktMSB5"}"#, Some(r#"{"blob":"eCAqKiogeQ=="}"#)),
+            (
+                MaskContext::Result,
+                r#"{"blob":"eCBjNG5hcnktMSB5"}"#,
+                Some(r#"{"blob":"eCAqKiogeQ=="}"#),
+            ),
             (MaskContext::Result, r#"{"requestState":"c4nary-1"}"#, None),
             (MaskContext::Result, r#"{"x":"\u00e9\\"}"#, None),
         ] {

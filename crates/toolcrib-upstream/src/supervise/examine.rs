@@ -11,8 +11,8 @@ use toolcrib_wire::handshake::{DiscoverResult, Implementation, InitializeResult}
 use toolcrib_wire::view::ServerCapabilities;
 use toolcrib_wire::{Era, Framing, Version};
 
-use super::{DedicatedOptions, Server, Supervisor, ServerOptions};
-use crate::conn::{AgreedProtocol, Catalog, ConnEvent, Failure, Session, ConnView, Demand};
+use super::{DedicatedOptions, Server, ServerOptions, Supervisor};
+use crate::conn::{AgreedProtocol, Catalog, ConnEvent, ConnView, Demand, Failure, Session};
 use crate::process::StderrTail;
 use crate::signals::chain;
 
@@ -68,7 +68,11 @@ pub struct StartFinding {
 
 /// Starts a server once, examines it and stops it. If the legacy era is still unknown, starts it once more to find
 /// out.
-pub async fn examine(supervisor: &Supervisor, spec: Arc<ServerSpec>, options: ServerOptions) -> ServerExamination {
+pub async fn examine(
+    supervisor: &Supervisor,
+    spec: Arc<ServerSpec>,
+    options: ServerOptions,
+) -> ServerExamination {
     let started_at = Instant::now();
     let server = supervisor.add_server(spec, options).await;
     // An examination is a single attempt.
@@ -116,8 +120,14 @@ async fn speaks_legacy(server: &Arc<Server>, elapsed: Duration) -> bool {
     // Not concurrently: some servers run only once.
     server.main().send_event(ConnEvent::Retire).await;
     server.main().wait_until_ended().await;
-    let spare = server.open_dedicated(DedicatedOptions { protocol: Some(Protocol::Legacy), ..DedicatedOptions::default() });
-    let tried = timeout(MIN_LEGACY_PROBE_TIME.max(elapsed * 2), spare.conn().acquire_without_retry(Demand::Call));
+    let spare = server.open_dedicated(DedicatedOptions {
+        protocol: Some(Protocol::Legacy),
+        ..DedicatedOptions::default()
+    });
+    let tried = timeout(
+        MIN_LEGACY_PROBE_TIME.max(elapsed * 2),
+        spare.conn().acquire_without_retry(Demand::Call),
+    );
     let speaks_legacy = tried.await.is_ok_and(|tried| tried.is_ok());
     spare.close().await;
     speaks_legacy
@@ -153,14 +163,20 @@ fn implementation(agreed: &AgreedProtocol) -> Option<Implementation> {
 fn spoken_eras(agreed: &AgreedProtocol) -> Vec<Era> {
     let mut eras = vec![agreed.era];
     if let Ok(text_field) = DiscoverResult::read(agreed.answer.clone()) {
-        let has_legacy = text_field.versions().iter().any(|version| version.era() == Some(Era::Legacy));
+        let has_legacy =
+            text_field.versions().iter().any(|version| version.era() == Some(Era::Legacy));
         eras.extend(has_legacy.then_some(Era::Legacy));
     }
     eras.dedup();
     eras
 }
 
-fn start_findings(spec: &ServerSpec, view: &ConnView, elapsed: Duration, session: &Session) -> Vec<StartFinding> {
+fn start_findings(
+    spec: &ServerSpec,
+    view: &ConnView,
+    elapsed: Duration,
+    session: &Session,
+) -> Vec<StartFinding> {
     let mut all = Vec::new();
     if elapsed > SLOW_START {
         let text = format!("slow start: {:.1} s", elapsed.as_secs_f64());
@@ -187,10 +203,11 @@ fn catalog_findings(catalog: &Catalog) -> Vec<StartFinding> {
         let text = format!("{} `{name}`: {}", oddity.list, chain(&oddity.kind));
         StartFinding { code: "list.item", text }
     });
-    let illegal = catalog.tools.iter().filter(|tool| !is_legal(tool.name())).map(|tool| StartFinding {
-        code: "name.illegal",
-        text: format!("model providers refuse the tool name `{}`", tool.name()),
-    });
+    let illegal =
+        catalog.tools.iter().filter(|tool| !is_legal(tool.name())).map(|tool| StartFinding {
+            code: "name.illegal",
+            text: format!("model providers refuse the tool name `{}`", tool.name()),
+        });
     items.chain(illegal).collect()
 }
 

@@ -1,12 +1,12 @@
 //! Supervisor of all servers of a host. It alone adds and retires connections.
 
-mod orphans;
 mod examine;
+mod orphans;
 mod server;
 
-pub use orphans::{OrphansReaped, reap_orphans};
 pub use examine::{ServerExamination, ServerSummary, StartFinding, examine, missing_capabilities};
-pub use server::{DedicatedOptions, Server, DedicatedConn};
+pub use orphans::{OrphansReaped, reap_orphans};
+pub use server::{DedicatedConn, DedicatedOptions, Server};
 
 use std::fmt;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use toolcrib_config::ServerSpec;
 use toolcrib_config::model::units::Period;
 
-use crate::conn::{SessionClient, ConnEvent, ConnUpdate, ConnSettings, ConnSetup, ConnContext};
+use crate::conn::{ConnContext, ConnEvent, ConnSettings, ConnSetup, ConnUpdate, SessionClient};
 
 /// Handle to all servers. Clones share them. When the last clone drops, all servers end at once.
 #[derive(Clone)]

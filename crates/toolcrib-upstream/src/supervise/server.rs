@@ -10,8 +10,10 @@ use toolcrib_config::ServerSpec;
 use toolcrib_config::model::choice::Protocol;
 use toolcrib_config::model::policy::{DiscoverySession, OnListChanged, SessionScope};
 
-use super::{SupervisorListener, ConnRole};
-use crate::conn::{SessionClient, Catalog, Conn, ConnEvent, ConnListener, ConnUpdate, ConnSetup, PausableClock};
+use super::{ConnRole, SupervisorListener};
+use crate::conn::{
+    Catalog, Conn, ConnEvent, ConnListener, ConnSetup, ConnUpdate, PausableClock, SessionClient,
+};
 
 /// A server. Its configuration never changes; a changed one is a new server.
 pub struct Server {
@@ -47,11 +49,22 @@ pub struct DedicatedOptions {
 }
 
 impl Server {
-    pub(super) fn start(number: u64, setup: ConnSetup, listener: Arc<dyn SupervisorListener>) -> Self {
+    pub(super) fn start(
+        number: u64,
+        setup: ConnSetup,
+        listener: Arc<dyn SupervisorListener>,
+    ) -> Self {
         let main_listener =
             RoleListener { number, role: ConnRole::Main, listener: Arc::clone(&listener) };
         let main = Conn::start(setup.clone(), Arc::new(main_listener));
-        Server { number, setup, main, listener, last: AtomicU64::new(0), dedicated: Mutex::default() }
+        Server {
+            number,
+            setup,
+            main,
+            listener,
+            last: AtomicU64::new(0),
+            dedicated: Mutex::default(),
+        }
     }
 
     /// Unique number among all servers of this host, including earlier ones with the same name.
@@ -104,7 +117,11 @@ impl Server {
                 (OnListChanged::Ignore, Duration::ZERO);
         }
         let listener = Arc::clone(&self.listener);
-        let listener = RoleListener { number: self.number, role: ConnRole::Dedicated(options.dialog), listener };
+        let listener = RoleListener {
+            number: self.number,
+            role: ConnRole::Dedicated(options.dialog),
+            listener,
+        };
         let conn = Conn::start(setup, Arc::new(listener));
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         self.dedicated().push((number, conn.clone()));

@@ -68,7 +68,9 @@ impl BodyDecoder {
                 DecoderState::Body(0) => return Ok(DecodeStep::End),
                 _ if buffer.is_empty() => return Ok(DecodeStep::More),
                 DecoderState::UntilClose => return Ok(DecodeStep::Data(buffer.len())),
-                DecoderState::Body(left) | DecoderState::Chunk(left) => return Ok(self.consume_data(left, buffer.len())),
+                DecoderState::Body(left) | DecoderState::Chunk(left) => {
+                    return Ok(self.consume_data(left, buffer.len()));
+                }
                 DecoderState::ChunkSize => match read_chunk_size(buffer)? {
                     Some(0) => DecoderState::Trailers(MAX_TRAILERS),
                     Some(size) => DecoderState::Chunk(size),

@@ -11,10 +11,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use toolcrib_config::model::transport::FramingMode;
-use toolcrib_wire::{Channel, FrameDecoder, Frame, Framing, Id, MessageLimits, method, parse};
+use toolcrib_wire::{Channel, Frame, FrameDecoder, Framing, Id, MessageLimits, method, parse};
 
 use super::encoding::Encoding;
-use super::link::{CloseReason, TransportSide, LinkInfo, Incoming, Link, LinkFault, Outgoing, OutgoingMessage, OutgoingKind};
+use super::link::{
+    CloseReason, Incoming, Link, LinkFault, LinkInfo, Outgoing, OutgoingKind, OutgoingMessage,
+    TransportSide,
+};
 
 /// Format of the messages on a byte stream.
 #[derive(Clone, Copy, Debug)]
@@ -173,7 +176,9 @@ async fn read_messages(
         match reader.read_buf(decoder.reserve(READ_CHUNK)).await {
             Ok(0) => break CloseReason::StreamEnded,
             Ok(_) => {}
-            Err(cause) => break CloseReason::Broken(LinkFault::from_io("read from the server", cause)),
+            Err(cause) => {
+                break CloseReason::Broken(LinkFault::from_io("read from the server", cause));
+            }
         }
         while let Some(found) = decoder.next() {
             if let Ok(frame) = &found
@@ -271,11 +276,10 @@ async fn write_messages(
 
 fn tool_call_id(outgoing: &Outgoing) -> Option<Id> {
     match outgoing {
-        Outgoing::Message(OutgoingMessage { kind: OutgoingKind::Request { id, method, .. }, .. })
-            if &**method == method::TOOLS_CALL =>
-        {
-            Some(id.clone())
-        }
+        Outgoing::Message(OutgoingMessage {
+            kind: OutgoingKind::Request { id, method, .. },
+            ..
+        }) if &**method == method::TOOLS_CALL => Some(id.clone()),
         _ => None,
     }
 }

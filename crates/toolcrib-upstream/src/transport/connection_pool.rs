@@ -12,9 +12,11 @@ use tokio::time::{Instant, sleep_until};
 use tower::Service;
 use url::{Position, Url};
 
-use super::http_response::HttpResponse;
 use super::http_client::{AGENT_NAME, IDLE_TIMEOUT, MAX_IDLE_CONNECTIONS};
-use super::http_connection::{SendFailure, BoxError, HttpConnection, BodyReader, SMALL_REQUEST, RequestWrite};
+use super::http_connection::{
+    BodyReader, BoxError, HttpConnection, RequestWrite, SMALL_REQUEST, SendFailure,
+};
+use super::http_response::HttpResponse;
 use super::request_template::ContentLengthLine;
 use crate::write_batch::WriteBatch;
 
@@ -109,7 +111,8 @@ impl IdleConnections {
         let here = Handle::current().id();
         let mut connections = self.lock();
         loop {
-            let newest = connections.iter().rposition(|(connection, _)| connection.runtime == here)?;
+            let newest =
+                connections.iter().rposition(|(connection, _)| connection.runtime == here)?;
             let (connection, since) = connections.remove(newest);
             if since.elapsed() >= IDLE_TIMEOUT {
                 return None;

@@ -10,9 +10,9 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::write_batch::CurrentBatchGuard;
-use crate::transport::http_response::ResponseBody;
 use crate::transport::http_fault::HttpFault;
+use crate::transport::http_response::ResponseBody;
+use crate::write_batch::CurrentBatchGuard;
 
 const HEAD: &[u8] = b"POST /mcp HTTP/1.1\r\nhost: a\r\n";
 const LIMIT: usize = 1 << 24;
@@ -61,7 +61,11 @@ async fn read_chunks(response: HttpResponse) -> String {
 }
 
 /// Posts, and lets the server answer with the given bytes.
-async fn exchange(pool: &ConnectionPool, stream: &mut TcpStream, output: &str) -> Result<String, HttpFault> {
+async fn exchange(
+    pool: &ConnectionPool,
+    stream: &mut TcpStream,
+    output: &str,
+) -> Result<String, HttpFault> {
     let answering = async {
         expect_request(stream, "{}").await;
         stream.write_all(output.as_bytes()).await.unwrap();
@@ -71,7 +75,11 @@ async fn exchange(pool: &ConnectionPool, stream: &mut TcpStream, output: &str) -
 }
 
 /// The first exchange, which opens the connection.
-async fn first_exchange(server: &ScriptedServer, pool: &ConnectionPool, output: &str) -> (TcpStream, String) {
+async fn first_exchange(
+    server: &ScriptedServer,
+    pool: &ConnectionPool,
+    output: &str,
+) -> (TcpStream, String) {
     let answering = async {
         let mut stream = server.accept().await;
         expect_request(&mut stream, "{}").await;
@@ -119,8 +127,16 @@ fn connection_is_reused_only_on_its_runtime() {
     let (mut first, _) = here.block_on(first_exchange(&server, &pool, OK));
     let listener = server.0.into_std().unwrap();
     let server = there.block_on(async { ScriptedServer(TcpListener::from_std(listener).unwrap()) });
-    assert_eq!(there.block_on(first_exchange(&server, &pool, OK)).1, "ok", "the second runtime opens its own connection");
-    assert_eq!(here.block_on(exchange(&pool, &mut first, OK)).unwrap(), "ok", "the first runtime reuses its connection");
+    assert_eq!(
+        there.block_on(first_exchange(&server, &pool, OK)).1,
+        "ok",
+        "the second runtime opens its own connection"
+    );
+    assert_eq!(
+        here.block_on(exchange(&pool, &mut first, OK)).unwrap(),
+        "ok",
+        "the first runtime reuses its connection"
+    );
 }
 
 #[tokio::test]
@@ -283,7 +299,8 @@ async fn large_responses_are_read_with_every_framing() {
 
 #[tokio::test]
 async fn response_limit_applies_to_every_framing() {
-    for output in [OK, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"] {
+    for output in [OK, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"]
+    {
         let (server, pool) = ScriptedServer::start().await;
         let answering = async {
             let mut stream = server.accept().await;
@@ -328,7 +345,8 @@ async fn connection_refused_is_reported() {
 async fn call_needs_one_poll_to_send_and_one_for_response() {
     let (server, pool) = ScriptedServer::start().await;
     let (mut stream, _) = first_exchange(&server, &pool, OK).await;
-    let mut posting = std::pin::pin!(async { read_body(pool.post(HEAD, b"{}").await).await.unwrap() });
+    let mut posting =
+        std::pin::pin!(async { read_body(pool.post(HEAD, b"{}").await).await.unwrap() });
     let mut idly = Context::from_waker(Waker::noop());
     assert!(posting.as_mut().poll(&mut idly).is_pending());
     expect_request(&mut stream, "{}").await;
@@ -350,7 +368,8 @@ async fn batched_requests_are_answered_individually() {
     let _batch = start_batch();
     let (server, pool) = ScriptedServer::start().await;
     let (mut first, _) = first_exchange(&server, &pool, OK).await;
-    let mut posting = std::pin::pin!(async { read_body(pool.post(HEAD, b"{}").await).await.unwrap() });
+    let mut posting =
+        std::pin::pin!(async { read_body(pool.post(HEAD, b"{}").await).await.unwrap() });
     let mut idly = Context::from_waker(Waker::noop());
     assert!(posting.as_mut().poll(&mut idly).is_pending());
     let (second, body) = first_exchange(&server, &pool, OK).await;
@@ -402,7 +421,11 @@ async fn bytes_before_request_are_not_its_response() {
         let mut stream = server.accept().await;
         expect_request(&mut stream, "{}").await;
         stream.write_all(OK.as_bytes()).await.unwrap();
-        assert_eq!(hasty.read(&mut [0]).await.unwrap_or(0), 0, "no byte was sent on the first connection");
+        assert_eq!(
+            hasty.read(&mut [0]).await.unwrap_or(0),
+            0,
+            "no byte was sent on the first connection"
+        );
     };
     let (response, ()) = tokio::join!(pool.post(HEAD, b"{}"), answering);
     assert_eq!(read_body(response).await.unwrap(), "ok");

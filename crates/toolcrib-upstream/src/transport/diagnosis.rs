@@ -9,9 +9,9 @@ use tokio::time::timeout;
 use toolcrib_config::model::transport::Transport;
 use toolcrib_wire::{Id, build, method};
 
-use super::http_response::HttpResponse;
-use super::http_client::{HttpClient, PostRequest, HTTP_SCHEMES};
+use super::http_client::{HTTP_SCHEMES, HttpClient, PostRequest};
 use super::http_fault::HttpFault;
+use super::http_response::HttpResponse;
 use super::open::OpenContext;
 use super::remote_target::{RemoteTarget, http_remote};
 use super::request_waiter::RequestWaiter;
@@ -53,11 +53,19 @@ pub(crate) struct Diagnosis {
 
 /// Probes the address of a server that could not be connected to. Returns `None` for transports without HTTP.
 pub(crate) async fn probe(transport: &Transport, context: &OpenContext<'_>) -> Option<ProbeReport> {
-    let http =
-        HttpClient::new(RemoteTarget::resolve(http_remote(transport)?, HTTP_SCHEMES, context).ok()?, context).ok()?;
+    let http = HttpClient::new(
+        RemoteTarget::resolve(http_remote(transport)?, HTTP_SCHEMES, context).ok()?,
+        context,
+    )
+    .ok()?;
     let ping = build::request(&Id::Number(0), method::PING, None);
     let template = http.request_template(http.url(), http.headers());
-    let post = PostRequest { url: http.url(), template: &template, headers: HeaderMap::new(), message: &ping };
+    let post = PostRequest {
+        url: http.url(),
+        template: &template,
+        headers: HeaderMap::new(),
+        message: &ping,
+    };
     let post = http.post(post, RequestWaiter::NONE);
     let health = http.url().join(HEALTH_PATH).ok()?;
     let (post, health) = tokio::join!(probe_outcome(post), probe_outcome(http.get(health)));
@@ -109,7 +117,9 @@ pub(crate) fn diagnose(probes: ProbeReport) -> Diagnosis {
     Diagnosis { cause, step }
 }
 
-async fn probe_outcome(request: impl Future<Output = Result<HttpResponse, HttpFault>>) -> ProbeOutcome {
+async fn probe_outcome(
+    request: impl Future<Output = Result<HttpResponse, HttpFault>>,
+) -> ProbeOutcome {
     match timeout(PROBE_TIMEOUT, request).await {
         Ok(Ok(response)) => ProbeOutcome::Status(response.status().as_u16()),
         Ok(Err(fault)) => classify_fault(&fault),
@@ -148,7 +158,12 @@ mod tests {
         let none = ProbeOutcome::Status(404);
         for (post, health, cause, step) in [
             (ProbeOutcome::Refused, ProbeOutcome::Refused, "nothing listens", "start the server"),
-            (ProbeOutcome::UnknownHost, ProbeOutcome::UnknownHost, "host is not known", "correct the host"),
+            (
+                ProbeOutcome::UnknownHost,
+                ProbeOutcome::UnknownHost,
+                "host is not known",
+                "correct the host",
+            ),
             (ProbeOutcome::TlsFailed, ProbeOutcome::TlsFailed, "no trusted TLS", "`http://`"),
             (ProbeOutcome::TimedOut, ProbeOutcome::TimedOut, "answers nothing", "firewall"),
             (ProbeOutcome::Broken, ProbeOutcome::Broken, "breaks", "`https://`"),
@@ -160,7 +175,10 @@ mod tests {
             (well, none, "not of an MCP server", "`protocol`"),
         ] {
             let report = diagnose(ProbeReport { post, health });
-            assert!(report.cause.contains(cause) && report.step.contains(step), "{post:?} {report:?}");
+            assert!(
+                report.cause.contains(cause) && report.step.contains(step),
+                "{post:?} {report:?}"
+            );
         }
     }
 }

@@ -4,15 +4,15 @@
 //! to the link. This transport pulls no image and starts no foreign container.
 
 mod container;
-mod process_termination;
-mod engine;
-mod fault;
-mod exec_plan;
 mod container_reap;
+mod engine;
+mod exec_plan;
 mod exec_streams;
+mod fault;
+mod process_termination;
 
-pub use fault::DockerFault;
 pub use container_reap::{ContainersReaped, reap_containers};
+pub use fault::DockerFault;
 
 use std::future::{Future, pending};
 use std::time::Duration;
@@ -25,18 +25,23 @@ use toolcrib_wire::Channel;
 
 use self::engine::{DockerEngine, ExecState};
 use self::exec_plan::{ExecPlan, PlannedContainer};
-use self::exec_streams::{StdoutReader, ExecStreams};
-use super::encoding::Encoding;
-use super::link::{CloseReason, LinkInfo, Link};
-use super::open::{OpenError, OpenContext};
+use self::exec_streams::{ExecStreams, StdoutReader};
 use super::byte_stream::{self, StreamBackend, StreamSettings};
-use crate::process::{ProcessExit, StopMode, GracePeriods, ContainerBinding, RemoteProcessHandle, StderrTail};
+use super::encoding::Encoding;
+use super::link::{CloseReason, Link, LinkInfo};
+use super::open::{OpenContext, OpenError};
+use crate::process::{
+    ContainerBinding, GracePeriods, ProcessExit, RemoteProcessHandle, StderrTail, StopMode,
+};
 
 /// Interval of polls for the state of an exec, and their limit after its streams have ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const MAX_STATUS_POLLS: usize = 50;
 
-pub(super) async fn open(docker: &DockerExec, context: &OpenContext<'_>) -> Result<Link, OpenError> {
+pub(super) async fn open(
+    docker: &DockerExec,
+    context: &OpenContext<'_>,
+) -> Result<Link, OpenError> {
     if !context.permissions.docker {
         return Err(OpenError::DockerForbidden);
     }
@@ -47,13 +52,16 @@ pub(super) async fn open(docker: &DockerExec, context: &OpenContext<'_>) -> Resu
     let deadline = OpenDeadline::start(context.connect_timeout);
     let engine = deadline.apply(DockerEngine::connect(plan.engine.as_str())).await?;
     let binding = deadline.apply(find_container(&engine, &plan.target)).await?;
-    let process_handle = context.instance.register_remote(engine.address(), binding, process_termination::terminate).await;
+    let process_handle = context
+        .instance
+        .register_remote(engine.address(), binding, process_termination::terminate)
+        .await;
     let process_handle = process_handle.map_err(OpenError::Spawn)?;
-    let StartedExec { exec, streams, problem } = match deadline.apply(start_exec(&engine, &plan, &process_handle)).await
-    {
-        Ok(started) => started,
-        Err(error) => return Err(abort_open(process_handle, error).await),
-    };
+    let StartedExec { exec, streams, problem } =
+        match deadline.apply(start_exec(&engine, &plan, &process_handle)).await {
+            Ok(started) => started,
+            Err(error) => return Err(abort_open(process_handle, error).await),
+        };
 
     let tail = StderrTail::new(context.stderr_limit);
     let info = LinkInfo { stderr: Some(tail.clone()), ..LinkInfo::new(Channel::Shared) };
@@ -64,8 +72,9 @@ pub(super) async fn open(docker: &DockerExec, context: &OpenContext<'_>) -> Resu
         encoding: Encoding::Utf8,
         limits: context.limits,
     };
-    let link =
-        Link::start(info, |ends| byte_stream::run_link(ends, output, streams.input, process, settings));
+    let link = Link::start(info, |ends| {
+        byte_stream::run_link(ends, output, streams.input, process, settings)
+    });
     Ok(link.with_problems(problem.into_iter().collect()))
 }
 
@@ -77,9 +86,14 @@ struct StartedExec {
 }
 
 /// Finds the existing container, if the target has one before the server starts.
-async fn find_container(engine: &DockerEngine, target: &PlannedContainer) -> Result<ContainerBinding, OpenError> {
+async fn find_container(
+    engine: &DockerEngine,
+    target: &PlannedContainer,
+) -> Result<ContainerBinding, OpenError> {
     let container = match target {
-        PlannedContainer::Fresh(_) => return Ok(ContainerBinding::Dedicated { container: None, exec: None }),
+        PlannedContainer::Fresh(_) => {
+            return Ok(ContainerBinding::Dedicated { container: None, exec: None });
+        }
         PlannedContainer::Kept(image) => engine.kept_container(image).await?,
         PlannedContainer::Existing(name) => engine.running_container(name).await?,
     };
@@ -87,13 +101,19 @@ async fn find_container(engine: &DockerEngine, target: &PlannedContainer) -> Res
 }
 
 /// Starts the server in its container. Each step is in the ledger before the engine can execute it.
-async fn start_exec(engine: &DockerEngine, plan: &ExecPlan, process_handle: &RemoteProcessHandle) -> Result<StartedExec, OpenError> {
+async fn start_exec(
+    engine: &DockerEngine,
+    plan: &ExecPlan,
+    process_handle: &RemoteProcessHandle,
+) -> Result<StartedExec, OpenError> {
     let (container, problem) = match (&plan.target, process_handle.binding()) {
         (_, ContainerBinding::Shared { container, .. }) => {
             let lacks_shell = !engine.has_shell(&container).await;
             (container, lacks_shell.then(|| no_shell_problem(plan.target.name())))
         }
-        (target, ContainerBinding::Dedicated { .. }) => (create_container(engine, target.name(), process_handle).await?, None),
+        (target, ContainerBinding::Dedicated { .. }) => {
+            (create_container(engine, target.name(), process_handle).await?, None)
+        }
     };
     let exec = engine.create_exec(&container, plan.exec_config(process_handle.mark())).await?;
     let binding = process_handle.binding().with_exec(exec.clone());
@@ -103,8 +123,13 @@ async fn start_exec(engine: &DockerEngine, plan: &ExecPlan, process_handle: &Rem
 }
 
 /// Creates and starts a dedicated container.
-async fn create_container(engine: &DockerEngine, image: &str, process_handle: &RemoteProcessHandle) -> Result<String, OpenError> {
-    let id = engine.create_container(image, container::session_labels(process_handle.mark())).await?;
+async fn create_container(
+    engine: &DockerEngine,
+    image: &str,
+    process_handle: &RemoteProcessHandle,
+) -> Result<String, OpenError> {
+    let id =
+        engine.create_container(image, container::session_labels(process_handle.mark())).await?;
     let binding = ContainerBinding::Dedicated { container: Some(id.clone()), exec: None };
     process_handle.record_container(binding).await.map_err(OpenError::Spawn)?;
     engine.start_container(image, &id).await?;
@@ -129,14 +154,22 @@ async fn abort_open(process_handle: RemoteProcessHandle, error: OpenError) -> Op
 
 /// Attaches to an exec and waits until its process exists. The engine returns the streams before it knows whether the
 /// process can be started, and reports a failure on the process's own stream.
-async fn attach_exec(engine: &DockerEngine, container: &str, exec: &str) -> Result<ExecStreams, OpenError> {
+async fn attach_exec(
+    engine: &DockerEngine,
+    container: &str,
+    exec: &str,
+) -> Result<ExecStreams, OpenError> {
     let mut streams = engine.attach(container, exec).await?;
     loop {
         match engine.exec_state(exec).await? {
             ExecState::NotStarted => sleep(POLL_INTERVAL).await,
             ExecState::Refused => {
-                let (container, message) = (container.to_owned(), streams.read_first_output().await);
-                return Err(OpenError::Docker(DockerFault::Exec { container, cause: message.into() }));
+                let (container, message) =
+                    (container.to_owned(), streams.read_first_output().await);
+                return Err(OpenError::Docker(DockerFault::Exec {
+                    container,
+                    cause: message.into(),
+                }));
             }
             ExecState::Running | ExecState::Ended(_) | ExecState::Unknown => return Ok(streams),
         }

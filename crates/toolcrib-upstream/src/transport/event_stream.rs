@@ -4,12 +4,12 @@ use std::mem;
 use std::time::Duration;
 
 use toolcrib_wire::{
-    ParseError, Id, MessageLimits, MalformedMessage, Message, Packet, MessageKind, SseDecoder, SseEvent, SseItem,
-    SseTooLarge, parse, recover_id,
+    Id, MalformedMessage, Message, MessageKind, MessageLimits, Packet, ParseError, SseDecoder,
+    SseEvent, SseItem, SseTooLarge, parse, recover_id,
 };
 
-use super::http_response::ResponseBody;
 use super::http_fault::HttpFault;
+use super::http_response::ResponseBody;
 use super::link::Incoming;
 
 /// Consecutive attempts to resume a stream without a new event.
@@ -94,7 +94,8 @@ impl StreamCursor {
 
     /// The delay before the next attempt, or `None` after the last one.
     pub(super) fn next_delay(&mut self) -> Option<Duration> {
-        let delay = self.retry.unwrap_or(RETRY_DELAY * (1 << self.failed_attempts.min(MAX_ATTEMPTS)));
+        let delay =
+            self.retry.unwrap_or(RETRY_DELAY * (1 << self.failed_attempts.min(MAX_ATTEMPTS)));
         self.failed_attempts += 1;
         (self.failed_attempts <= MAX_ATTEMPTS).then_some(delay.min(MAX_RETRY_DELAY))
     }
@@ -114,7 +115,10 @@ pub(super) fn parse_event(
         Err(SseTooLarge { limit, head }) => {
             let fault = ParseError::TooLarge { size: limit.saturating_add(1), limit };
             let id = recover_id(&head);
-            Some(Incoming::Malformed { fault: MalformedMessage { error: fault, id, kind: MessageKind::Unknown }, on })
+            Some(Incoming::Malformed {
+                fault: MalformedMessage { error: fault, id, kind: MessageKind::Unknown },
+                on,
+            })
         }
     }
 }
@@ -151,7 +155,8 @@ pub(super) fn settles_request(incoming: &Incoming, request: &Id) -> bool {
         _ => false,
     };
     let bad = |malformed: &MalformedMessage| {
-        matches!(malformed.kind, MessageKind::Response | MessageKind::Unknown) && is_own(&malformed.id)
+        matches!(malformed.kind, MessageKind::Response | MessageKind::Unknown)
+            && is_own(&malformed.id)
     };
     match incoming {
         Incoming::Packet { packet: Packet::One(message), .. } => good(message),
@@ -175,8 +180,9 @@ mod tests {
     fn headroom_is_hidden_from_message_and_errors() {
         let answer = br#"{"jsonrpc":"2.0","id":7,"result":{}}"#;
         let limits = MessageLimits { size: answer.len(), ..MessageLimits::default() };
-        let behind =
-            |text: &[u8]| parse_after_headroom([&[b' '; HEADROOM], text].concat(), &Id::from(7), &limits);
+        let behind = |text: &[u8]| {
+            parse_after_headroom([&[b' '; HEADROOM], text].concat(), &Id::from(7), &limits)
+        };
         let Incoming::Packet { packet: Packet::One(message), .. } = behind(answer) else {
             panic!("expected a message")
         };

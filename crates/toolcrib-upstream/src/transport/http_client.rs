@@ -13,16 +13,16 @@ use toolcrib_config::SecretString;
 use toolcrib_wire::header::Header;
 use toolcrib_wire::{MessageLimits, RawJson};
 
-use super::http_response::{HttpResponse, ResponseBody, ResponseContent, with_idle_timeout};
-use super::http_fault::HttpFault;
-use super::http_connection::BoxError;
 use super::connection_pool::ConnectionPool;
-use super::open::{OpenError, OpenContext};
-use super::request_template::RequestTemplate;
+use super::http_connection::BoxError;
+use super::http_fault::HttpFault;
+use super::http_response::{HttpResponse, ResponseBody, ResponseContent, with_idle_timeout};
+use super::open::{OpenContext, OpenError};
 use super::remote_target::{RemoteTarget, with_timeout};
+use super::request_template::RequestTemplate;
+use super::request_waiter::{RequestWaiter, nonzero};
 use super::tls::Tls;
 use super::token_provider::{Denial, TokenProvider};
-use super::request_waiter::{RequestWaiter, nonzero};
 use crate::signals::SecretMask;
 
 pub(super) const AGENT_NAME: &str = concat!("toolcrib/", env!("CARGO_PKG_VERSION"));
@@ -30,7 +30,8 @@ pub(crate) const HTTP_SCHEMES: [&str; 2] = ["http", "https"];
 pub(super) const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const JSON_OR_EVENT_STREAM: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const JSON_OR_EVENT_STREAM: HeaderValue =
+    HeaderValue::from_static("application/json, text/event-stream");
 
 /// Shorter than the 5 s after which Node closes idle connections. A request that meets the close fails, and the client
 /// cannot know whether the server read it.
@@ -150,14 +151,18 @@ impl HttpClient {
         let head = post.template.head(post.url, &post.headers);
         let response = pool.post(&head, post.message.as_bytes()).await.map_err(network_fault)?;
         match preserves_method(response.status()) || is_denied(&response) {
-            true => Box::pin(self.continue_post(pool, HttpRequest::from_post(post), response, waiter)).await,
+            true => {
+                Box::pin(self.continue_post(pool, HttpRequest::from_post(post), response, waiter))
+                    .await
+            }
             false => Ok(response),
         }
     }
 
     /// True if a request needs neither a token nor a timeout.
     fn is_plain(&self, waiter: RequestWaiter<'_>) -> bool {
-        let sends_no_token = |tokens: &Arc<dyn TokenProvider>| matches!(tokens.cached_token(), Some(None));
+        let sends_no_token =
+            |tokens: &Arc<dyn TokenProvider>| matches!(tokens.cached_token(), Some(None));
         self.target.tokens.as_ref().is_none_or(sends_no_token) && waiter.limit.is_none()
     }
 
@@ -193,19 +198,30 @@ impl HttpClient {
         waiter: RequestWaiter<'_>,
     ) -> Result<HttpResponse, HttpFault> {
         headers.insert(ACCEPT, EVENT_STREAM);
-        let request = HttpRequest { idle_timeout: self.idle_timeout, ..HttpRequest::new(Method::GET, self.url(), headers) };
+        let request = HttpRequest {
+            idle_timeout: self.idle_timeout,
+            ..HttpRequest::new(Method::GET, self.url(), headers)
+        };
         let response = self.send(request, waiter).await?;
         match ResponseContent::of_response(&response) {
             _ if !response.status().is_success() => Ok(response),
             ResponseContent::Events => Ok(response),
             ResponseContent::Other(found) => Err(HttpFault::ContentType(found)),
-            ResponseContent::Json | ResponseContent::Nothing => Err(HttpFault::ContentType(String::new())),
+            ResponseContent::Json | ResponseContent::Nothing => {
+                Err(HttpFault::ContentType(String::new()))
+            }
         }
     }
 
     /// Sends a request with the current token.
-    async fn send(&self, mut request: HttpRequest<'_>, waiter: RequestWaiter<'_>) -> Result<HttpResponse, HttpFault> {
-        let Some(tokens) = &self.target.tokens else { return self.send_once(&request, waiter).await };
+    async fn send(
+        &self,
+        mut request: HttpRequest<'_>,
+        waiter: RequestWaiter<'_>,
+    ) -> Result<HttpResponse, HttpFault> {
+        let Some(tokens) = &self.target.tokens else {
+            return self.send_once(&request, waiter).await;
+        };
         let token = match tokens.cached_token() {
             Some(token) => token,
             None => waiter.pause_while(tokens.fetch_token()).await.map_err(HttpFault::Token)?,
@@ -215,7 +231,9 @@ impl HttpClient {
         }
         let response = self.send_once(&request, waiter).await?;
         match is_denied(&response) {
-            true => Box::pin(self.retry_with_token(&**tokens, token, response, request, waiter)).await,
+            true => {
+                Box::pin(self.retry_with_token(&**tokens, token, response, request, waiter)).await
+            }
             false => Ok(response),
         }
     }
@@ -262,8 +280,13 @@ impl HttpClient {
         Ok(())
     }
 
-    async fn send_once(&self, request: &HttpRequest<'_>, waiter: RequestWaiter<'_>) -> Result<HttpResponse, HttpFault> {
-        let going = async { with_idle_timeout(request.idle_timeout, self.dispatch(request)).await? };
+    async fn send_once(
+        &self,
+        request: &HttpRequest<'_>,
+        waiter: RequestWaiter<'_>,
+    ) -> Result<HttpResponse, HttpFault> {
+        let going =
+            async { with_idle_timeout(request.idle_timeout, self.dispatch(request)).await? };
         with_timeout(waiter.limit.unwrap_or_default(), going).await
     }
 
@@ -296,8 +319,17 @@ impl HttpClient {
     }
 
     /// Translates a response with an error status. Drains the body, so that the connection can be reused.
-    pub(super) async fn read_refusal(&self, response: HttpResponse, had_session: bool) -> HttpFault {
-        let fault = HttpFault::from_response(response.status(), &response.headers(), had_session, self.url());
+    pub(super) async fn read_refusal(
+        &self,
+        response: HttpResponse,
+        had_session: bool,
+    ) -> HttpFault {
+        let fault = HttpFault::from_response(
+            response.status(),
+            &response.headers(),
+            had_session,
+            self.url(),
+        );
         self.response_body(response).drain().await;
         fault
     }
@@ -318,7 +350,11 @@ impl<'a> HttpRequest<'a> {
     }
 
     /// Sends the POST over a plain connection.
-    async fn post_plain(&self, pool: &ConnectionPool, url: &Url) -> Result<HttpResponse, HttpFault> {
+    async fn post_plain(
+        &self,
+        pool: &ConnectionPool,
+        url: &Url,
+    ) -> Result<HttpResponse, HttpFault> {
         let Some((template, message)) = self.post else { return Err(HttpFault::NoResponse) };
         let head = template.head(url, &self.headers);
         pool.post(&head, message.as_bytes()).await.map_err(network_fault)
@@ -349,7 +385,11 @@ pub(super) fn insert_header(headers: &mut HeaderMap, header: &Header) -> Result<
 }
 
 /// Repeats a POST at the redirect target, if the redirect is allowed.
-async fn follow_redirects(pool: &ConnectionPool, request: &HttpRequest<'_>, first: HttpResponse) -> Result<HttpResponse, HttpFault> {
+async fn follow_redirects(
+    pool: &ConnectionPool,
+    request: &HttpRequest<'_>,
+    first: HttpResponse,
+) -> Result<HttpResponse, HttpFault> {
     let (mut url, mut response) = (Cow::Borrowed(&*request.url), first);
     for _ in 0..MAX_REDIRECTS {
         let Some(to) = redirect_target(&url, &response) else { break };

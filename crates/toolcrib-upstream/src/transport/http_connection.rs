@@ -13,10 +13,10 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Handle, Id};
 
 use super::body_decoder::{BodyDecoder, DecodeStep};
+use super::connection_pool::IdleConnections;
 use super::malformed_response::MalformedResponse;
 use super::response_head::{PreviousHead, ResponseHead};
-use super::connection_pool::IdleConnections;
-use crate::write_batch::{Unwritten, SocketWriter};
+use crate::write_batch::{SocketWriter, Unwritten};
 
 pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -95,7 +95,9 @@ impl<'a> RequestWrite<'a> {
 
     /// Takes the request back from the write batch.
     fn reclaim(&mut self, writer: Option<&SocketWriter>) {
-        if let Some(unwritten) = writer.filter(|_| self.is_queued).and_then(SocketWriter::take_unwritten) {
+        if let Some(unwritten) =
+            writer.filter(|_| self.is_queued).and_then(SocketWriter::take_unwritten)
+        {
             self.resume_from(unwritten);
         }
     }
@@ -167,7 +169,10 @@ impl HttpConnection {
 
     /// Sends a request and waits for the response head, even if the server responds before it has read the whole
     /// request.
-    pub(super) async fn send_request(&mut self, sending: &mut RequestWrite<'_>) -> Result<ResponseHead, SendFailure> {
+    pub(super) async fn send_request(
+        &mut self,
+        sending: &mut RequestWrite<'_>,
+    ) -> Result<ResponseHead, SendFailure> {
         poll_fn(|cx| self.poll_send_request(sending, cx)).await
     }
 
@@ -186,7 +191,8 @@ impl HttpConnection {
         loop {
             let read = match ready!(self.poll_fill(cx)) {
                 Ok(0) => Err(BoxError::from(MalformedResponse::Truncated)),
-                Ok(_) => ResponseHead::parse(&mut self.buffer, &mut self.previous_head).map_err(BoxError::from),
+                Ok(_) => ResponseHead::parse(&mut self.buffer, &mut self.previous_head)
+                    .map_err(BoxError::from),
                 Err(fault) => Err(fault.into()),
             };
             if let Some(head) = read.transpose() {
@@ -248,7 +254,12 @@ impl HttpConnection {
 }
 
 impl BodyReader {
-    pub(super) fn new(connection: HttpConnection, head: &ResponseHead, sending: &RequestWrite<'_>, idle: &Arc<IdleConnections>) -> Self {
+    pub(super) fn new(
+        connection: HttpConnection,
+        head: &ResponseHead,
+        sending: &RequestWrite<'_>,
+        idle: &Arc<IdleConnections>,
+    ) -> Self {
         let mut reader = Self {
             connection: Some(connection),
             decoder: BodyDecoder::new(head.framing),
@@ -281,7 +292,10 @@ impl BodyReader {
     }
 
     /// Copies all buffered body bytes. Ready at the end of the body.
-    pub(super) fn copy_buffered(&mut self, body: &mut Vec<u8>) -> Poll<Result<(), MalformedResponse>> {
+    pub(super) fn copy_buffered(
+        &mut self,
+        body: &mut Vec<u8>,
+    ) -> Poll<Result<(), MalformedResponse>> {
         loop {
             let step = self.next_step()?;
             let Some(connection) = &mut self.connection else { return Poll::Ready(Ok(())) };
@@ -338,7 +352,10 @@ impl BodyReader {
 
     fn return_connection(&mut self) {
         // Bytes behind the body belong to no response.
-        let connection = self.connection.take().filter(|connection| self.keep_alive && connection.buffer.is_empty());
+        let connection = self
+            .connection
+            .take()
+            .filter(|connection| self.keep_alive && connection.buffer.is_empty());
         if let Some(connection) = connection {
             self.idle.insert(connection.with_reset_buffer());
         }

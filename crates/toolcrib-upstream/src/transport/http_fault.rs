@@ -69,9 +69,7 @@ impl HttpFault {
             StatusCode::NOT_FOUND if had_session => Self::SessionGone,
             status if status.is_redirection() => {
                 let to = text(LOCATION).and_then(|to| requested.join(to).ok());
-                Self::Redirected {
-                    to: to.map_or_else(String::new, |to| redact_url(to.as_str())),
-                }
+                Self::Redirected { to: to.map_or_else(String::new, |to| redact_url(to.as_str())) }
             }
             status => {
                 Self::Status { status: status.as_u16(), retry_after: retry_after(), excerpt: None }
@@ -84,7 +82,10 @@ impl HttpFault {
         match self {
             Self::Status { status, .. } => *status >= 500,
             Self::Token(why) => why.kind == TokenErrorKind::Transient,
-            Self::Network(_) | Self::ReadTimeout(_) | Self::RateLimited { .. } | Self::NoResponse => true,
+            Self::Network(_)
+            | Self::ReadTimeout(_)
+            | Self::RateLimited { .. }
+            | Self::NoResponse => true,
             _ => false,
         }
     }
@@ -136,7 +137,12 @@ mod tests {
         let requested = Url::parse("http://a.example/mcp").unwrap();
         format!(
             "{:?}",
-            HttpFault::from_response(StatusCode::from_u16(status).unwrap(), &headers, had_session, &requested)
+            HttpFault::from_response(
+                StatusCode::from_u16(status).unwrap(),
+                &headers,
+                had_session,
+                &requested
+            )
         )
     }
 
@@ -152,7 +158,11 @@ mod tests {
             ("soon", Some(date), None),
             ("-1", None, None),
         ] {
-            assert_eq!(parse_retry_after(after, now), expected.map(Duration::from_secs), "{after} {now:?}");
+            assert_eq!(
+                parse_retry_after(after, now),
+                expected.map(Duration::from_secs),
+                "{after} {now:?}"
+            );
         }
         let far = parse_retry_after("Fri, 31 Dec 9999 23:59:59 GMT", None).unwrap();
         assert!(far > Duration::from_secs(3600), "without `Date` the local clock counts: {far:?}");
@@ -163,8 +173,14 @@ mod tests {
         let challenge = Some((WWW_AUTHENTICATE, "Bearer realm=\"x\""));
         assert!(of(401, challenge, true).starts_with("Denied { status: 401, challenge: Some("));
         assert_eq!(of(403, None, true), "Denied { status: 403, challenge: None }");
-        assert_eq!(of(429, Some((RETRY_AFTER, "7")), false), "RateLimited { retry_after: Some(7s) }");
-        assert_eq!(of(429, Some((RETRY_AFTER, "soon")), false), "RateLimited { retry_after: None }");
+        assert_eq!(
+            of(429, Some((RETRY_AFTER, "7")), false),
+            "RateLimited { retry_after: Some(7s) }"
+        );
+        assert_eq!(
+            of(429, Some((RETRY_AFTER, "soon")), false),
+            "RateLimited { retry_after: None }"
+        );
         assert_eq!(of(404, None, true), "SessionGone");
         assert!(of(404, None, false).starts_with("Status { status: 404"));
         assert!(of(503, Some((RETRY_AFTER, "2")), true).contains("Some(2s)"));

@@ -10,9 +10,9 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName};
 use reqwest::{Response, StatusCode};
 use tokio::time::timeout;
 
-use super::response_head::ResponseHead;
+use super::http_connection::{BodyReader, BoxError};
 use super::http_fault::HttpFault;
-use super::http_connection::{BoxError, BodyReader};
+use super::response_head::ResponseHead;
 use crate::signals::SecretMask;
 
 /// Most memory reserved because of a declared length. A server can declare a length and send nothing.
@@ -105,12 +105,17 @@ impl ResponseBody {
     }
 
     /// Reads the whole body behind `headroom` spaces, which later take a prefix without moving the body.
-    pub(super) async fn read_all(mut self, limit: usize, headroom: usize) -> Result<Vec<u8>, HttpFault> {
+    pub(super) async fn read_all(
+        mut self,
+        limit: usize,
+        headroom: usize,
+    ) -> Result<Vec<u8>, HttpFault> {
         let announced_length = self.response.announced_length().unwrap_or(0);
         if announced_length > limit as u64 {
             return Err(HttpFault::TooLarge { limit });
         }
-        let mut body = Vec::with_capacity(headroom + (announced_length as usize).min(MAX_PREALLOCATED));
+        let mut body =
+            Vec::with_capacity(headroom + (announced_length as usize).min(MAX_PREALLOCATED));
         body.resize(headroom, b' ');
         loop {
             let goes_on = self.read_more_into(&mut body).await?;
@@ -133,7 +138,9 @@ impl ResponseBody {
         if let Poll::Ready(end) = reader.copy_buffered(body) {
             return end.map(|()| false).map_err(network_fault);
         }
-        with_idle_timeout(self.idle_timeout, reader.fill_into(body)).await?.map_err(network_fault)?;
+        with_idle_timeout(self.idle_timeout, reader.fill_into(body))
+            .await?
+            .map_err(network_fault)?;
         Ok(true)
     }
 

@@ -13,16 +13,16 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use toolcrib_wire::{Id, Message, Packet, Version, method};
 
-use super::http_response::{self, HttpResponse, ResponseContent, DRAIN_TIMEOUT};
+use super::direct_exchange::{DirectResponse, ExchangeOutcome, StaticBoxFuture};
 use super::event_stream::{
     EventStream, HEADROOM, StreamCursor, parse_after_headroom, parse_event, parse_message,
     settles_request,
 };
-use super::direct_exchange::{DirectResponse, ExchangeOutcome, StaticBoxFuture};
 use super::http_client::HttpClient;
 use super::http_fault::HttpFault;
+use super::http_response::{self, DRAIN_TIMEOUT, HttpResponse, ResponseContent};
+use super::link::{CloseReason, Incoming, LinkFault, OutgoingKind, OutgoingMessage};
 use super::session_state::SessionState;
-use super::link::{CloseReason, Incoming, LinkFault, OutgoingMessage, OutgoingKind};
 
 /// Limit for the delivery of a notification or response.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -93,7 +93,9 @@ impl HttpSession {
         message: OutgoingMessage,
         arrives: oneshot::Sender<()>,
     ) -> ExchangeOutcome {
-        let OutgoingKind::Request { id, method, .. } = &message.kind else { return ExchangeOutcome::Forwarded };
+        let OutgoingKind::Request { id, method, .. } = &message.kind else {
+            return ExchangeOutcome::Forwarded;
+        };
         if method::may_require_input(method) {
             self.wait_for_listener().await;
         }
@@ -120,7 +122,9 @@ impl HttpSession {
                     remaining.await;
                 }
             }
-            ExchangeOutcome::Failed(fault) => self.forward(Incoming::Failed { request, fault }).await,
+            ExchangeOutcome::Failed(fault) => {
+                self.forward(Incoming::Failed { request, fault }).await
+            }
             ExchangeOutcome::Forwarded => {}
         }
     }
@@ -208,7 +212,11 @@ impl HttpSession {
         }
         match ResponseContent::of_response(&response) {
             ResponseContent::Json => {
-                let body = self.http.response_body(response).read_all(self.http.limits.size, HEADROOM).await?;
+                let body = self
+                    .http
+                    .response_body(response)
+                    .read_all(self.http.limits.size, HEADROOM)
+                    .await?;
                 let item = parse_after_headroom(body, id, &self.http.limits);
                 // A JSON body is the whole response. If it does not answer the request, the call must not wait.
                 let settles = settles_request(&item, id);
@@ -225,7 +233,12 @@ impl HttpSession {
     }
 
     /// Returns a response directly to its caller if the inbox is empty, so that no earlier message is overtaken.
-    async fn route_response(&self, item: Incoming, id: &Id, rest: Option<StaticBoxFuture<()>>) -> ExchangeOutcome {
+    async fn route_response(
+        &self,
+        item: Incoming,
+        id: &Id,
+        rest: Option<StaticBoxFuture<()>>,
+    ) -> ExchangeOutcome {
         let is_empty = self.incoming.capacity() == self.incoming.max_capacity();
         match item {
             Incoming::Packet { packet: Packet::One(Message::Response(response)), .. }
@@ -256,7 +269,10 @@ impl HttpSession {
             Ok(None) => HttpFault::NoResponse,
             Err(fault) => fault,
         };
-        while may_resume && cursor.last_id().is_some() && !matches!(broken, HttpFault::ReadTimeout(_)) {
+        while may_resume
+            && cursor.last_id().is_some()
+            && !matches!(broken, HttpFault::ReadTimeout(_))
+        {
             let Some(pause) = cursor.next_delay() else { break };
             sleep(pause).await;
             let read = match self.get_event_stream(&cursor).await {
@@ -302,7 +318,11 @@ impl HttpSession {
     }
 
     /// Sends all events to the inbox.
-    async fn forward_stream(&self, response: HttpResponse, cursor: &mut StreamCursor) -> Result<(), HttpFault> {
+    async fn forward_stream(
+        &self,
+        response: HttpResponse,
+        cursor: &mut StreamCursor,
+    ) -> Result<(), HttpFault> {
         let mut stream = self.event_stream(response, cursor);
         let ended = loop {
             match stream.next().await {
@@ -335,7 +355,12 @@ impl HttpSession {
     }
 
     /// Reads an error response: a JSON-RPC error, or only a status.
-    async fn read_error_response(&self, response: HttpResponse, had_session: bool, id: &Id) -> Result<ExchangeOutcome, HttpFault> {
+    async fn read_error_response(
+        &self,
+        response: HttpResponse,
+        had_session: bool,
+        id: &Id,
+    ) -> Result<ExchangeOutcome, HttpFault> {
         let mut fault = self.status_fault(&response, had_session);
         let HttpFault::Status { excerpt, .. } = &mut fault else {
             self.http.response_body(response).drain().await;
@@ -345,13 +370,20 @@ impl HttpSession {
         *excerpt = http_response::excerpt(&body, self.http.mask());
         let item = parse_message(body, Some(id.clone()), &self.http.limits);
         match &item {
-            Incoming::Packet { .. } if settles_request(&item, id) => Ok(self.route_response(item, id, None).await),
+            Incoming::Packet { .. } if settles_request(&item, id) => {
+                Ok(self.route_response(item, id, None).await)
+            }
             _ => Err(fault),
         }
     }
 
     fn status_fault(&self, response: &HttpResponse, had_session: bool) -> HttpFault {
-        HttpFault::from_response(response.status(), &response.headers(), had_session, self.http.url())
+        HttpFault::from_response(
+            response.status(),
+            &response.headers(),
+            had_session,
+            self.http.url(),
+        )
     }
 
     /// Ends the session. The first reason counts.

@@ -12,7 +12,8 @@ use toolcrib_config::Problem;
 use toolcrib_wire::header::Header;
 use toolcrib_wire::notification::Cancelled;
 use toolcrib_wire::{
-    Channel, FrameError, Framing, Id, MalformedMessage, FrameTooLarge, Packet, RawJson, Version, method,
+    Channel, FrameError, FrameTooLarge, Framing, Id, MalformedMessage, Packet, RawJson, Version,
+    method,
 };
 
 use super::direct_exchange::{DirectTransport, Exchange, StaticBoxFuture};

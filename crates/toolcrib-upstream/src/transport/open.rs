@@ -159,9 +159,7 @@ impl OpenError {
             Self::Missing(reference) => {
                 format!("set {reference}, or write a default where it is used")
             }
-            Self::Encoding(_) => {
-                "use `utf-8`, or another encoding that contains ASCII".to_owned()
-            }
+            Self::Encoding(_) => "use `utf-8`, or another encoding that contains ASCII".to_owned(),
             Self::Spawn(error) => error.fix(),
             Self::BadUrl(_) => "write a complete URL, with `https://` or `wss://`".to_owned(),
             Self::UrlNotAllowed(_) => {

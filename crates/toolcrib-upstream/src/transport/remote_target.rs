@@ -8,11 +8,11 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use tokio::time::timeout;
 use toolcrib_config::model::auth::Auth;
 use toolcrib_config::model::transport::{Remote, Transport, UrlPolicy};
-use toolcrib_config::{SecretString, Reference};
+use toolcrib_config::{Reference, SecretString};
 use url::{Host, Url};
 
 use super::http_fault::HttpFault;
-use super::open::{OpenError, OpenContext, text};
+use super::open::{OpenContext, OpenError, text};
 use super::token_provider::TokenProvider;
 
 /// Resolved credentials for a server.
@@ -73,7 +73,8 @@ impl RemoteTarget {
         if !context.permissions.network {
             return Err(OpenError::NetworkForbidden);
         }
-        let (url, headers) = resolve_with_credentials(remote, schemes, &context.credentials, &context.lookup)?;
+        let (url, headers) =
+            resolve_with_credentials(remote, schemes, &context.credentials, &context.lookup)?;
         let tokens = match &context.credentials {
             Credentials::Tokens(tokens) => Some(Arc::clone(tokens)),
             _ => None,
@@ -188,7 +189,11 @@ mod tests {
             ("http://0.0.0.0/", false),
         ] {
             let url = Url::parse(url).unwrap();
-            assert_eq!(is_url_allowed(&url, "https", UrlPolicy::HttpsOrLoopback), admitted, "{url}");
+            assert_eq!(
+                is_url_allowed(&url, "https", UrlPolicy::HttpsOrLoopback),
+                admitted,
+                "{url}"
+            );
             assert!(is_url_allowed(&url, "https", UrlPolicy::Any));
         }
     }

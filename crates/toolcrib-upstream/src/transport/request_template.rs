@@ -118,7 +118,8 @@ mod tests {
     fn request_headers_override_template_headers() {
         let usual = Url::parse("http://a.example:1/mcp?x=1#y").unwrap();
         let other = Url::parse("http://a.example:1").unwrap();
-        let template = RequestTemplate::new(&usual, headers(&[("a", "1"), ("content-length", "9")]));
+        let template =
+            RequestTemplate::new(&usual, headers(&[("a", "1"), ("content-length", "9")]));
         for (url, extra, expected) in [
             (&usual, &[][..], "POST /mcp?x=1 HTTP/1.1\r\na: 1\r\n"),
             (&usual, &[("b", "2")], "POST /mcp?x=1 HTTP/1.1\r\na: 1\r\nb: 2\r\n"),

@@ -159,7 +159,8 @@ fn parse_head(text: &[u8]) -> Result<Option<(ResponseHead, usize)>, MalformedRes
     let head = ResponseHead {
         status,
         framing: framing_headers.body_framing(status),
-        keep_alive: framing_headers.keep_alive(response.version) && framing_headers.body_framing(status) != BodyFraming::UntilClose,
+        keep_alive: framing_headers.keep_alive(response.version)
+            && framing_headers.body_framing(status) != BodyFraming::UntilClose,
         raw: Arc::new(HeadText {
             fields: response.headers.iter().map(field).collect(),
             text: text[..size].to_vec(),
@@ -191,9 +192,15 @@ impl FramingHeaders {
         let mut framing_headers = FramingHeaders::default();
         for Header { name, value } in headers {
             match *name {
-                name if is_named(name, &CONTENT_LENGTH) => framing_headers.add_content_length(value)?,
-                name if is_named(name, &TRANSFER_ENCODING) => framing_headers.add_transfer_coding(value)?,
-                name if is_named(name, &CONNECTION) => framing_headers.closes |= list_items(value).any(is_close),
+                name if is_named(name, &CONTENT_LENGTH) => {
+                    framing_headers.add_content_length(value)?
+                }
+                name if is_named(name, &TRANSFER_ENCODING) => {
+                    framing_headers.add_transfer_coding(value)?
+                }
+                name if is_named(name, &CONNECTION) => {
+                    framing_headers.closes |= list_items(value).any(is_close)
+                }
                 _ => {}
             }
         }
@@ -376,7 +383,8 @@ mod tests {
                 // An invalid head must leave no state behind.
                 let _ = ResponseHead::parse(&mut BytesMut::from(first), &mut previous);
                 let after = ResponseHead::parse(&mut BytesMut::from(second), &mut previous);
-                let alone = ResponseHead::parse(&mut BytesMut::from(second), &mut PreviousHead::default());
+                let alone =
+                    ResponseHead::parse(&mut BytesMut::from(second), &mut PreviousHead::default());
                 assert_eq!(observable_parts(after), observable_parts(alone), "{first}{second}");
             }
         }
@@ -386,8 +394,9 @@ mod tests {
     fn cloned_head_is_unchanged_by_next_head() {
         let head = |length| format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
         let mut previous = PreviousHead::default();
-        let mut take =
-            |text: &str| ResponseHead::parse(&mut BytesMut::from(text), &mut previous).unwrap().unwrap();
+        let mut take = |text: &str| {
+            ResponseHead::parse(&mut BytesMut::from(text), &mut previous).unwrap().unwrap()
+        };
         let (first, second) = (take(&head(12)), take(&head(34)));
         for (head, length) in [(first, "12"), (second, "34")] {
             assert_eq!(head.header(&CONTENT_LENGTH), Some(length));

@@ -12,11 +12,13 @@ use tokio::time::timeout;
 use toolcrib_config::model::transport::Remote;
 use toolcrib_wire::{Channel, Id, MessageLimits, method};
 
-use super::event_stream::{StreamCursor, EventStream, parse_event};
-use super::http_client::{HttpClient, PostRequest, HTTP_SCHEMES, insert_header};
+use super::event_stream::{EventStream, StreamCursor, parse_event};
+use super::http_client::{HTTP_SCHEMES, HttpClient, PostRequest, insert_header};
 use super::http_fault::HttpFault;
-use super::link::{CloseReason, TransportSide, LinkInfo, Incoming, Link, Outgoing, OutgoingMessage, OutgoingKind};
-use super::open::{OpenError, OpenContext};
+use super::link::{
+    CloseReason, Incoming, Link, LinkInfo, Outgoing, OutgoingKind, OutgoingMessage, TransportSide,
+};
+use super::open::{OpenContext, OpenError};
 use super::remote_target::{RemoteTarget, redact_url};
 use super::request_waiter::RequestWaiter;
 
@@ -27,7 +29,8 @@ const MAX_CONCURRENT_POSTS: usize = 64;
 const POST_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) async fn open(remote: &Remote, context: &OpenContext<'_>) -> Result<Link, OpenError> {
-    let http = Arc::new(HttpClient::new(RemoteTarget::resolve(remote, HTTP_SCHEMES, context)?, context)?);
+    let http =
+        Arc::new(HttpClient::new(RemoteTarget::resolve(remote, HTTP_SCHEMES, context)?, context)?);
     let connected = connect(&http).await;
     let (events, endpoint) = connected
         .map_err(|fault| OpenError::Connect(fault.into_link_fault("open the server's stream")))?;
@@ -42,7 +45,8 @@ async fn connect(http: &HttpClient) -> Result<(EventStream, Url), HttpFault> {
     if !response.status().is_success() {
         return Err(http.read_refusal(response, false).await);
     }
-    let events = EventStream::new(http.response_body(response), http.limits, StreamCursor::default());
+    let events =
+        EventStream::new(http.response_body(response), http.limits, StreamCursor::default());
     http.with_connect_timeout(wait_for_endpoint(http, events)).await
 }
 
@@ -68,7 +72,12 @@ fn resolve_endpoint(url: &Url, named: &str) -> Result<Url, HttpFault> {
     found.ok_or_else(|| HttpFault::ForeignEndpoint(redact_url(named)))
 }
 
-async fn run_link(mut ends: TransportSide, http: Arc<HttpClient>, events: EventStream, endpoint: Url) {
+async fn run_link(
+    mut ends: TransportSide,
+    http: Arc<HttpClient>,
+    events: EventStream,
+    endpoint: Url,
+) {
     let mut reading = JoinSet::new();
     reading.spawn(forward_events(events, http.limits, ends.incoming.clone()));
     let mut posts = PostQueue {
@@ -212,7 +221,12 @@ async fn post_message(
     Err(http.read_refusal(response, false).await)
 }
 
-async fn report_failure(http: &HttpClient, fault: HttpFault, what: OutgoingKind, inbox: &mpsc::Sender<Incoming>) {
+async fn report_failure(
+    http: &HttpClient,
+    fault: HttpFault,
+    what: OutgoingKind,
+    inbox: &mpsc::Sender<Incoming>,
+) {
     match what {
         OutgoingKind::Request { id, .. } => {
             let fault = fault.into_link_fault("send to the server");

@@ -9,10 +9,10 @@ use toolcrib_config::Reference;
 use toolcrib_config::model::transport::{DisplayValue, Stdio};
 use toolcrib_wire::Channel;
 
-use super::encoding::Encoding;
-use super::link::{CloseReason, LinkInfo, Link};
-use super::open::{OpenError, OpenContext};
 use super::byte_stream::{self, StreamBackend, StreamSettings};
+use super::encoding::Encoding;
+use super::link::{CloseReason, Link, LinkInfo};
+use super::open::{OpenContext, OpenError};
 use crate::process::{Child, LaunchSpec, SpawnError};
 
 pub(super) async fn open(stdio: &Stdio, context: &OpenContext<'_>) -> Result<Link, OpenError> {
@@ -63,7 +63,11 @@ fn build_launch(stdio: &Stdio, context: &OpenContext<'_>) -> Result<LaunchSpec, 
 
 /// Possible paths of the server's program, for a host that retries when the program appears. Empty if the path depends
 /// on a secret.
-pub fn program_candidates(stdio: &Stdio, host_env: &[(String, String)], folder: &Path) -> Vec<PathBuf> {
+pub fn program_candidates(
+    stdio: &Stdio,
+    host_env: &[(String, String)],
+    folder: &Path,
+) -> Vec<PathBuf> {
     let find = |reference: &Reference| match reference {
         Reference::Env(name) => {
             host_env.iter().rfind(|(known, _)| known == name).map(|(_, value)| value.clone())

@@ -12,10 +12,12 @@ use toolcrib_config::model::transport::StreamableHttp;
 use toolcrib_wire::{Channel, Id, method};
 
 use super::direct_exchange::{DirectTransport, Exchange};
-use super::http_client::{HttpClient, HTTP_SCHEMES};
+use super::http_client::{HTTP_SCHEMES, HttpClient};
 use super::http_session::HttpSession;
-use super::link::{CloseReason, TransportSide, LinkInfo, Link, Outgoing, OutgoingMessage, OutgoingKind};
-use super::open::{OpenError, OpenContext};
+use super::link::{
+    CloseReason, Link, LinkInfo, Outgoing, OutgoingKind, OutgoingMessage, TransportSide,
+};
+use super::open::{OpenContext, OpenError};
 use super::remote_target::RemoteTarget;
 
 /// Most concurrent deliveries of notifications and responses. Each has a timeout.
@@ -199,7 +201,8 @@ impl SessionTasks {
 
     /// Takes the request that a message cancels. Returns `None` if too many cancellations are waiting already.
     fn take_cancelled_request(&mut self, message: &OutgoingMessage) -> Option<InFlightRequest> {
-        let request = message.cancelled_request().filter(|_| self.cancellations < MAX_DELIVERIES)?;
+        let request =
+            message.cancelled_request().filter(|_| self.cancellations < MAX_DELIVERIES)?;
         self.requests.remove(&request)
     }
 

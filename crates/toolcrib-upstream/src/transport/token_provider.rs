@@ -29,7 +29,11 @@ pub trait TokenProvider: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<Option<SecretString>, TokenError>>;
 
     /// Adds a token to the headers of a request.
-    fn insert_header(&self, headers: &mut HeaderMap, token: &SecretString) -> Result<(), HttpFault> {
+    fn insert_header(
+        &self,
+        headers: &mut HeaderMap,
+        token: &SecretString,
+    ) -> Result<(), HttpFault> {
         let value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()));
         let mut value = value.map_err(|_| HttpFault::BadHeader(AUTHORIZATION.to_string()))?;
         value.set_sensitive(true);

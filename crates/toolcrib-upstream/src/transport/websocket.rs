@@ -25,8 +25,8 @@ use url::Url;
 
 use super::event_stream::parse_message;
 use super::http_fault::HttpFault;
-use super::link::{CloseReason, TransportSide, LinkInfo, Incoming, Link, LinkFault, Outgoing};
-use super::open::{OpenError, OpenContext};
+use super::link::{CloseReason, Incoming, Link, LinkFault, LinkInfo, Outgoing, TransportSide};
+use super::open::{OpenContext, OpenError};
 use super::remote_target::{RemoteTarget, with_timeout};
 use super::tls::Tls;
 
@@ -48,14 +48,19 @@ pub(super) async fn open(remote: &Remote, context: &OpenContext<'_>) -> Result<L
     let target = RemoteTarget::resolve(remote, WEBSOCKET_SCHEMES, context)?;
     let connecting = connect(&target, context.tls, &context.limits);
     let socket = with_timeout(context.connect_timeout, connecting).await;
-    let socket = socket
-        .map_err(|fault| OpenError::Connect(fault.into_link_fault("open a WebSocket to the server")))?;
+    let socket = socket.map_err(|fault| {
+        OpenError::Connect(fault.into_link_fault("open a WebSocket to the server"))
+    })?;
     let limits = context.limits;
     let info = LinkInfo::new(Channel::Shared);
     Ok(Link::start(info, |ends| run_link(ends, socket, limits)))
 }
 
-async fn connect(target: &RemoteTarget, tls: &Tls, limits: &MessageLimits) -> Result<Socket, HttpFault> {
+async fn connect(
+    target: &RemoteTarget,
+    tls: &Tls,
+    limits: &MessageLimits,
+) -> Result<Socket, HttpFault> {
     match handshake(target, tls, limits, true).await {
         // Some servers do not know the sub-protocol but speak MCP all the same.
         Err(Error::Protocol(ProtocolError::SecWebSocketSubProtocolError(

@@ -66,7 +66,7 @@ mod platform {
     use io_uring::types::Fd;
     use io_uring::{IoUring, Probe, opcode};
 
-    use super::{SendResult, MAX_SENDS, PendingSend, flags, send_one};
+    use super::{MAX_SENDS, PendingSend, SendResult, flags, send_one};
 
     /// The ring, created with the first batch of more than one socket.
     #[derive(Default)]
@@ -81,7 +81,8 @@ mod platform {
     impl Backend {
         pub(super) fn send(&mut self, writes: &[PendingSend<'_>]) -> Vec<SendResult> {
             if let Backend::Untried = self {
-                *self = create_ring().map_or(Backend::Unavailable, |ring| Backend::Available(Box::new(ring)));
+                *self = create_ring()
+                    .map_or(Backend::Unavailable, |ring| Backend::Available(Box::new(ring)));
             }
             let outcomes = match self {
                 Backend::Available(ring) => submit_sends(ring, writes),
@@ -141,7 +142,7 @@ mod platform {
 
 #[cfg(not(target_os = "linux"))]
 mod platform {
-    use super::{SendResult, PendingSend, send_one};
+    use super::{PendingSend, SendResult, send_one};
 
     #[derive(Debug, Default)]
     pub(super) struct Backend;
@@ -159,7 +160,7 @@ mod tests {
     use std::mem;
     use std::os::unix::net::UnixStream;
 
-    use super::super::{WriteBatch, SocketWriter};
+    use super::super::{SocketWriter, WriteBatch};
     use super::*;
 
     /// All bytes are written even if the kernel has no io_uring or forbids it.

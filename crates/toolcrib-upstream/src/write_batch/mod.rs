@@ -3,8 +3,8 @@
 //! Each write wakes the reader on the other end, which may preempt the writing thread at the end of the system call.
 //! One call for all sockets interrupts the thread once.
 
-mod socket_writer;
 mod batch_sender;
+mod socket_writer;
 
 use std::cell::RefCell;
 use std::mem;
@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use socket_writer::Slot;
-pub use socket_writer::{Unwritten, SocketWriter};
 use batch_sender::BatchSender;
+use socket_writer::Slot;
+pub use socket_writer::{SocketWriter, Unwritten};
 
 thread_local! {
     /// The current batch of the thread, like the current runtime of tokio: code that opens sockets deep in the call

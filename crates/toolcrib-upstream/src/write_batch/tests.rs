@@ -43,13 +43,17 @@ async fn writes_of_one_tick_are_flushed_in_order_per_socket() {
         writing.spawn(batch.clone().run());
         yield_now().await;
         let mut all: Vec<_> = (0..count).map(|_| pair()).collect();
-        let writers: Vec<_> = all.iter().map(|(ours, _)| SocketWriter::new(batch.clone(), ours)).collect();
+        let writers: Vec<_> =
+            all.iter().map(|(ours, _)| SocketWriter::new(batch.clone(), ours)).collect();
         for turn in ["a", "b"] {
             for (number, writer) in writers.iter().enumerate() {
                 assert!(writer.enqueue([turn.as_bytes(), b"-", number.to_string().as_bytes()]));
                 assert!(writer.enqueue([b";", b"", b""]));
             }
-            assert!(all.iter().all(|(_, theirs)| has_no_bytes(theirs)), "not written before the end of the tick");
+            assert!(
+                all.iter().all(|(_, theirs)| has_no_bytes(theirs)),
+                "not written before the end of the tick"
+            );
             yield_now().await;
             for (number, (_, theirs)) in all.iter_mut().enumerate() {
                 let expected = format!("{turn}-{number};");
@@ -84,7 +88,10 @@ async fn unwritten_bytes_are_returned_and_other_sockets_are_written() {
     assert_eq!((fault.sent, fault.bytes), (0, b"a".to_vec()));
     assert_eq!(fault.error.unwrap().kind(), ErrorKind::BrokenPipe);
     assert_eq!(read_bytes(&mut read_soon, 1), b"b");
-    assert!(poll_unwritten(&slow).is_none() && slow.enqueue([b"c", b"", b""]), "returned only once");
+    assert!(
+        poll_unwritten(&slow).is_none() && slow.enqueue([b"c", b"", b""]),
+        "returned only once"
+    );
     drop(other_end);
 }
 

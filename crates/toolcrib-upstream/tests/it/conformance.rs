@@ -58,7 +58,8 @@ async fn check_suite(version: &str, required: usize, unscored: usize) {
 
 /// Required client scenarios, and those that run without being counted.
 async fn scenarios(version: &str) -> Scenarios {
-    let mut found = conformance::list_scenarios(ConformanceRole::Client, version, LIMIT).await.unwrap();
+    let mut found =
+        conformance::list_scenarios(ConformanceRole::Client, version, LIMIT).await.unwrap();
     found.unscored.retain(|name| !UNSUPPORTED_EXTENSIONS.contains(&name.as_str()));
     found
 }

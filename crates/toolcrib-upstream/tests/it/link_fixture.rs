@@ -7,15 +7,17 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::timeout;
 use toolcrib_config::Value;
-use toolcrib_config::model::transport::{DisplayValue, Remote, StreamableHttp, Transport, UrlPolicy};
+use toolcrib_config::model::transport::{
+    DisplayValue, Remote, StreamableHttp, Transport, UrlPolicy,
+};
 use toolcrib_upstream::process::{GracePeriods, Instance};
 use toolcrib_upstream::signals::SecretMask;
 use toolcrib_upstream::transport::{
-    CloseReason, Credentials, HttpFault, Incoming, Link, LinkFault, OpenError, OpenContext, Outgoing,
-    OutgoingMessage, Permissions, Tls, OutgoingKind, open,
+    CloseReason, Credentials, HttpFault, Incoming, Link, LinkFault, OpenContext, OpenError,
+    Outgoing, OutgoingKind, OutgoingMessage, Permissions, Tls, open,
 };
 use toolcrib_wire::notification::Cancelled;
-use toolcrib_wire::{Id, Json, MessageLimits, Message, Packet, RawJson, Version, build, method};
+use toolcrib_wire::{Id, Json, Message, MessageLimits, Packet, RawJson, Version, build, method};
 
 /// Only bounds failures.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use toolcrib_config::SecretString;
 use toolcrib_config::model::transport::Transport;
-use toolcrib_testkit::http::{ReceivedRequest, HttpServer, ScriptedResponse, BodyStep};
+use toolcrib_testkit::http::{BodyStep, HttpServer, ReceivedRequest, ScriptedResponse};
 use toolcrib_upstream::transport::{
     CloseReason, Credentials, HttpFault, Link, LinkFault, OpenError,
 };
@@ -14,20 +14,25 @@ use toolcrib_wire::{Id, Message, method};
 
 use crate::everything_server::EverythingServer;
 use crate::link_fixture::{
-    INITIALIZE, TEST_TIMEOUT, LinkFixture, next_answer, cancelled, chain, close, next_close_reason, expect_result, next_failure,
-    http_fault, is_about_a_second, large_request, next_message, notification, remote, request, result_text,
+    INITIALIZE, LinkFixture, TEST_TIMEOUT, cancelled, chain, close, expect_result, http_fault,
+    is_about_a_second, large_request, next_answer, next_close_reason, next_failure, next_message,
+    notification, remote, request, result_text,
 };
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":"s1","method":"ping"}"#;
 
 /// A server whose stream announces the endpoint and then sends the steps that the script returns per message.
-async fn server(script: impl Fn(&ReceivedRequest) -> Vec<BodyStep> + Send + Sync + 'static) -> HttpServer {
+async fn server(
+    script: impl Fn(&ReceivedRequest) -> Vec<BodyStep> + Send + Sync + 'static,
+) -> HttpServer {
     let (says, steps) = mpsc::channel(16);
     let steps = Mutex::new(Some(steps));
     let server = HttpServer::start(move |received| match received.method.as_str() {
         "GET" => {
             let steps = steps.lock().unwrap().take().unwrap();
-            ScriptedResponse::events().send("event: endpoint\ndata: /messages?id=7\n\n").then_steps_from(steps)
+            ScriptedResponse::events()
+                .send("event: endpoint\ndata: /messages?id=7\n\n")
+                .then_steps_from(steps)
         }
         _ if received.body.contains("\"refused\"") => ScriptedResponse::status(500),
         _ => {
@@ -70,12 +75,15 @@ async fn hol_27_handshake_call_and_server_request_work() {
     expect_result(&mut link, 1, 1).await;
     link.outbox.send(notification(method::INITIALIZED)).await.unwrap();
     link.outbox.send(request(2, method::TOOLS_CALL, "{}")).await.unwrap();
-    assert!(matches!(next_message(&mut link).await, Message::Request(ping) if ping.method == "ping"));
+    assert!(
+        matches!(next_message(&mut link).await, Message::Request(ping) if ping.method == "ping")
+    );
     expect_result(&mut link, 2, 2).await;
     close(link).await;
 
     let received = server.requests();
-    let paths: Vec<_> = received.iter().map(|received| (&*received.method, &*received.path)).collect();
+    let paths: Vec<_> =
+        received.iter().map(|received| (&*received.method, &*received.path)).collect();
     let post = ("POST", "/messages?id=7");
     assert_eq!(paths, [("GET", "/sse?tenant=a"), post, post, post]);
     assert_eq!(received[0].header("accept"), Some("text/event-stream"));
@@ -103,16 +111,19 @@ async fn cancellation_is_sent_after_its_request() {
     let link = open(&LinkFixture::new(), &server.url("/sse")).await.unwrap();
     link.outbox.send(large_request(1)).await.unwrap();
     link.outbox.send(cancelled(1)).await.unwrap();
-    let arrived = server.wait_for_request(|received| received.body.contains("notifications/cancelled")).await;
+    let arrived =
+        server.wait_for_request(|received| received.body.contains("notifications/cancelled")).await;
     arrived.unwrap();
-    let order: Vec<_> = server.requests()[1..].iter().map(|received| received.body.len() > 999).collect();
+    let order: Vec<_> =
+        server.requests()[1..].iter().map(|received| received.body.len() > 999).collect();
     assert_eq!(order, [true, false], "the request arrives first");
 }
 
 #[tokio::test]
 async fn hol_14_silent_stream_ends_link_and_comments_keep_it_alive() {
     let server = server(|_| {
-        let comment = || [BodyStep::Pause(Duration::from_millis(700)), BodyStep::Send(":\n\n".to_owned())];
+        let comment =
+            || [BodyStep::Pause(Duration::from_millis(700)), BodyStep::Send(":\n\n".to_owned())];
         let mut steps: Vec<_> = (0..4).flat_map(|_| comment()).collect();
         steps.push(event(&result_text(1, 1)));
         steps
@@ -150,7 +161,9 @@ async fn ended_or_broken_stream_ends_link() {
 async fn hol_13_connect_timeout_covers_endpoint_event() {
     let mut fixture = LinkFixture::new();
     fixture.connect_timeout = Duration::from_secs(1);
-    for reply in [ScriptedResponse::unanswered as fn() -> ScriptedResponse, || ScriptedResponse::events().then_step(BodyStep::Stall)] {
+    for reply in [ScriptedResponse::unanswered as fn() -> ScriptedResponse, || {
+        ScriptedResponse::events().then_step(BodyStep::Stall)
+    }] {
         let start = Instant::now();
         let fault = refused(&fixture, reply).await;
         let elapsed_time = start.elapsed();
@@ -168,7 +181,8 @@ async fn unusable_server_is_rejected_with_reason() {
     assert!(matches!(http_fault(&fault), HttpFault::Status { status: 405, .. }));
     let fault = refused(&fixture, || ScriptedResponse::json("{}")).await;
     assert!(matches!(http_fault(&fault), HttpFault::ContentType(_)));
-    let foreign = || ScriptedResponse::events().send("event: endpoint\ndata: http://example.com/m?k=1\n\n");
+    let foreign =
+        || ScriptedResponse::events().send("event: endpoint\ndata: http://example.com/m?k=1\n\n");
     assert_eq!(
         chain(&refused(&fixture, foreign).await),
         "cannot open the server's stream: \

@@ -13,13 +13,15 @@ use toolcrib_config::{Config, ConfigFile, Problem, ServerSpec, Workspace, compil
 use toolcrib_testkit::scripted::{Script, server_binary};
 use toolcrib_upstream::auth::Accounts;
 use toolcrib_upstream::conn::peer::{
-    HandlerFuture, ServerRequest, CallError, CallOptions, RequestHandler, RefuseRequests, CallTimeouts,
+    CallError, CallOptions, CallTimeouts, HandlerFuture, RefuseRequests, RequestHandler,
+    ServerRequest,
 };
 use toolcrib_upstream::conn::{
-    SessionClient, Catalog, Conn, ConnListener, TraitCache, ConnUpdate, ServerLimit, Session, ConnSettings, ConnSetup, ConnContext,
+    Catalog, Conn, ConnContext, ConnListener, ConnSettings, ConnSetup, ConnUpdate, ServerLimit,
+    Session, SessionClient, TraitCache,
 };
 use toolcrib_upstream::process::{GracePeriods, Instance};
-use toolcrib_upstream::secrets::{CredentialStore, StoreContext, SecretSources, StorageMode};
+use toolcrib_upstream::secrets::{CredentialStore, SecretSources, StorageMode, StoreContext};
 use toolcrib_upstream::transport::{Permissions, Tls};
 use toolcrib_wire::RawJson;
 use toolcrib_wire::handshake::Implementation;
@@ -175,7 +177,8 @@ impl toolcrib_config::Lookup for FileSystem<'_> {
     }
 
     fn file(&self, path: &Path) -> toolcrib_config::FileLookup {
-        std::fs::read(path).map_or(toolcrib_config::FileLookup::Missing, toolcrib_config::FileLookup::Content)
+        std::fs::read(path)
+            .map_or(toolcrib_config::FileLookup::Missing, toolcrib_config::FileLookup::Content)
     }
 
     fn is_dir(&self, path: &Path) -> bool {
@@ -191,7 +194,9 @@ impl ConnListener for UpdateLog {
                 format!("listed {} ({} changes)", catalog.tools.len(), changes.len())
             }
             ConnUpdate::CatalogDiffers { changes } => format!("differs {changes:?}"),
-            ConnUpdate::Notification { notification, .. } => format!("notification {}", notification.method),
+            ConnUpdate::Notification { notification, .. } => {
+                format!("notification {}", notification.method)
+            }
             ConnUpdate::Anomaly(odd) => format!("odd {}", odd.code()),
         };
         self.updates.lock().unwrap().push(text);

@@ -12,10 +12,12 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use toolcrib_config::model::transport::Transport;
 use toolcrib_testkit::http::{HttpServer, ScriptedResponse};
-use toolcrib_testkit::websocket::{SocketAction, HandshakePolicy, WebSocketServer};
+use toolcrib_testkit::websocket::{HandshakePolicy, SocketAction, WebSocketServer};
 use toolcrib_upstream::transport::{HttpFault, OpenError, Tls};
 
-use crate::link_fixture::{LinkFixture, chain, expect_result, next_failure, http_fault, remote, request, result_text};
+use crate::link_fixture::{
+    LinkFixture, chain, expect_result, http_fault, next_failure, remote, request, result_text,
+};
 
 /// TLS proxy in front of a plain server.
 struct TlsProxy {
@@ -107,7 +109,9 @@ async fn https_rejects_another_authority_or_name() {
 
 #[tokio::test]
 async fn wss_requires_a_trusted_authority() {
-    let server = WebSocketServer::start(HandshakePolicy::RequireMcp, |_| vec![SocketAction::Send(result_text(1, 7))]);
+    let server = WebSocketServer::start(HandshakePolicy::RequireMcp, |_| {
+        vec![SocketAction::Send(result_text(1, 7))]
+    });
     let server = server.await.unwrap();
     let proxy = TlsProxy::start(server.address()).await;
     let transport = Transport::WebSocket(remote(&format!("wss://localhost:{}/", proxy.port)));

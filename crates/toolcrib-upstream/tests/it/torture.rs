@@ -34,12 +34,20 @@ async fn repeatedly_killed_host_leaves_no_processes() {
         let host = HostProcess::start(folder.path(), &state);
         host.kill_in_round(round);
         let cleared =
-            with_time_limit(reap_orphans(&state, &Containment::default(), Duration::from_secs(20))).await.unwrap();
+            with_time_limit(reap_orphans(&state, &Containment::default(), Duration::from_secs(20)))
+                .await
+                .unwrap();
         assert!(cleared.processes.remaining.is_empty(), "round {round}: {cleared:?}");
         assert!(cleared.containers.left.is_empty(), "round {round}: {cleared:?}");
-        wait_until("no process is left", || find_by_environment(&format!("TORTURE={tag}")).is_empty()).await;
+        wait_until("no process is left", || {
+            find_by_environment(&format!("TORTURE={tag}")).is_empty()
+        })
+        .await;
         assert_eq!(foreign.containers(), [foreign.name.as_str()], "round {round}");
-        assert!(foreign.has_no_servers(), "round {round}: a process is left in the foreign container");
+        assert!(
+            foreign.has_no_servers(),
+            "round {round}: a process is left in the foreign container"
+        );
     }
 }
 

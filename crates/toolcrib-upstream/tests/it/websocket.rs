@@ -6,15 +6,15 @@ use tokio::net::TcpListener;
 use tokio_tungstenite::tungstenite::Message as Frame;
 use toolcrib_config::SecretString;
 use toolcrib_config::model::transport::Transport;
-use toolcrib_testkit::websocket::{SocketAction, HandshakePolicy, WebSocketServer};
+use toolcrib_testkit::websocket::{HandshakePolicy, SocketAction, WebSocketServer};
 use toolcrib_upstream::transport::{
     CloseReason, Credentials, HttpFault, Incoming, Link, OpenError,
 };
-use toolcrib_wire::{MessageLimits, Message, method};
+use toolcrib_wire::{Message, MessageLimits, method};
 
 use crate::link_fixture::{
-    INITIALIZE, LinkFixture, close, next_close_reason, expect_result, http_fault, is_about_a_second, next_message, next_incoming,
-    notification, remote, request, result_text,
+    INITIALIZE, LinkFixture, close, expect_result, http_fault, is_about_a_second,
+    next_close_reason, next_incoming, next_message, notification, remote, request, result_text,
 };
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":"s1","method":"ping"}"#;
@@ -28,7 +28,11 @@ async fn hol_28_handshake_call_and_server_request_use_one_frame_each() {
     let server = WebSocketServer::start(HandshakePolicy::RequireMcp, |text| match text {
         text if text.contains("initialize\"") => vec![SocketAction::Send(result_text(1, 1))],
         text if text.contains("tools/call") => {
-            vec![SocketAction::Ping, SocketAction::Send(PING.to_owned()), SocketAction::Send(result_text(2, 2))]
+            vec![
+                SocketAction::Ping,
+                SocketAction::Send(PING.to_owned()),
+                SocketAction::Send(result_text(2, 2)),
+            ]
         }
         _ => vec![],
     });
@@ -43,7 +47,9 @@ async fn hol_28_handshake_call_and_server_request_use_one_frame_each() {
     expect_result(&mut link, 1, 1).await;
     link.outbox.send(notification(method::INITIALIZED)).await.unwrap();
     link.outbox.send(request(2, method::TOOLS_CALL, "{}")).await.unwrap();
-    assert!(matches!(next_message(&mut link).await, Message::Request(ping) if ping.method == "ping"));
+    assert!(
+        matches!(next_message(&mut link).await, Message::Request(ping) if ping.method == "ping")
+    );
     expect_result(&mut link, 2, 2).await;
     close(link).await;
 
@@ -56,7 +62,9 @@ async fn hol_28_handshake_call_and_server_request_use_one_frame_each() {
 
 #[tokio::test]
 async fn server_without_sub_protocol_is_accepted() {
-    let server = WebSocketServer::start(HandshakePolicy::NoSubprotocol, |_| vec![SocketAction::Send(result_text(1, 1))]);
+    let server = WebSocketServer::start(HandshakePolicy::NoSubprotocol, |_| {
+        vec![SocketAction::Send(result_text(1, 1))]
+    });
     let server = server.await.unwrap();
     let mut link = open(&LinkFixture::new(), &server.url("/ws")).await.unwrap();
     link.outbox.send(request(1, "tools/list", "{}")).await.unwrap();
@@ -76,7 +84,8 @@ async fn malformed_message_is_reported_and_link_continues() {
 }
 
 async fn end_after(limits: MessageLimits, acts: Vec<SocketAction>) -> CloseReason {
-    let server = WebSocketServer::start(HandshakePolicy::RequireMcp, move |_| acts.clone()).await.unwrap();
+    let server =
+        WebSocketServer::start(HandshakePolicy::RequireMcp, move |_| acts.clone()).await.unwrap();
     let mut fixture = LinkFixture::new();
     fixture.limits = limits;
     let mut link = open(&fixture, &server.url("/ws")).await.unwrap();
@@ -88,13 +97,17 @@ async fn end_after(limits: MessageLimits, acts: Vec<SocketAction>) -> CloseReaso
 async fn closed_socket_ends_link() {
     let limits = MessageLimits::default();
     assert!(matches!(end_after(limits, vec![SocketAction::Close]).await, CloseReason::StreamEnded));
-    assert!(matches!(end_after(limits, vec![SocketAction::Disconnect]).await, CloseReason::Broken(_)));
+    assert!(matches!(
+        end_after(limits, vec![SocketAction::Disconnect]).await,
+        CloseReason::Broken(_)
+    ));
 }
 
 #[tokio::test]
 async fn oversized_message_ends_link() {
     let limits = MessageLimits { size: 1000, ..MessageLimits::default() };
-    let CloseReason::Broken(fault) = end_after(limits, vec![SocketAction::Send("x".repeat(1001))]).await
+    let CloseReason::Broken(fault) =
+        end_after(limits, vec![SocketAction::Send("x".repeat(1001))]).await
     else {
         panic!("broken");
     };
@@ -123,7 +136,8 @@ async fn hol_13_connect_timeout_applies() {
     fixture.connect_timeout = Duration::from_secs(1);
     for scheme in ["ws", "wss"] {
         let start = Instant::now();
-        let fault = refused(&fixture, &format!("{scheme}://{}", silent.local_addr().unwrap())).await;
+        let fault =
+            refused(&fixture, &format!("{scheme}://{}", silent.local_addr().unwrap())).await;
         let elapsed_time = start.elapsed();
         assert!(is_about_a_second(elapsed_time), "{elapsed_time:?}");
         assert_eq!(fault, "the server did not answer within 1 s");

@@ -84,7 +84,10 @@ mod tests {
             (Some("\"5\""), Some("\"shared\""), CacheHints { ttl_ms: 0, scope: Private }),
             (None, None, CacheHints::default()),
         ] {
-            assert_eq!(CacheHints::read(ttl.map(Json::from_trusted), scope.map(Json::from_trusted)), expected);
+            assert_eq!(
+                CacheHints::read(ttl.map(Json::from_trusted), scope.map(Json::from_trusted)),
+                expected
+            );
         }
     }
 

@@ -132,7 +132,11 @@ fn read_is_error(value: Option<Json<'_>>, field_errors: &mut Vec<FieldError>) ->
         return false;
     };
     value.as_bool().unwrap_or_else(|| {
-        field_errors.push(FieldError::WrongType { field: "isError", expected: JsonKind::Bool, found: value.kind() });
+        field_errors.push(FieldError::WrongType {
+            field: "isError",
+            expected: JsonKind::Bool,
+            found: value.kind(),
+        });
         true
     })
 }
@@ -145,7 +149,8 @@ mod tests {
 
     /// Reads a result alone and in its response, and checks that both are equal.
     fn read(text: &str) -> CallToolResult {
-        let alone = CallToolResult::read(RawJson::parse(text, &MessageLimits::default()).unwrap()).unwrap();
+        let alone =
+            CallToolResult::read(RawJson::parse(text, &MessageLimits::default()).unwrap()).unwrap();
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{text}}}"#);
         let Packet::One(Message::Response(body)) = parse(body, &MessageLimits::default()).unwrap()
         else {
@@ -179,7 +184,11 @@ mod tests {
             (r#","isError":"true""#, true, 1),
         ] {
             let result = read(&format!(r#"{{"content":[]{member}}}"#));
-            assert_eq!((result.is_error(), result.field_errors().len()), (is_error, field_errors), "{member}");
+            assert_eq!(
+                (result.is_error(), result.field_errors().len()),
+                (is_error, field_errors),
+                "{member}"
+            );
         }
         assert_eq!(read("{}").field_errors(), [FieldError::Missing { field: "content" }]);
         let twice = read(r#"{"isError":true,"content":[1],"isError":false,"content":[]}"#);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::json::Json;
 use crate::raw_json::RawJson;
-use crate::view::resource::{ResourceView, ResourceContents};
+use crate::view::resource::{ResourceContents, ResourceView};
 
 /// One content block of any type, with all members.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +45,8 @@ impl ContentBlock {
 
     /// Creates a text block.
     pub fn text(text: &str) -> Self {
-        let raw = crate::object_writer::ObjectWriter::new().string("type", "text").string("text", text);
+        let raw =
+            crate::object_writer::ObjectWriter::new().string("type", "text").string("text", text);
         ContentBlock(raw.finish())
     }
 
@@ -67,8 +68,12 @@ impl ContentBlock {
         let [text, data, mime] = [text, data, mime].map(|member| member.and_then(Json::as_str));
         let known = match (kind.as_deref(), text, data.zip(mime)) {
             (Some("text"), Some(text), _) => Some(ParsedContent::Text(text)),
-            (Some("image"), _, Some((data, mime_type))) => Some(ParsedContent::Image { data, mime_type }),
-            (Some("audio"), _, Some((data, mime_type))) => Some(ParsedContent::Audio { data, mime_type }),
+            (Some("image"), _, Some((data, mime_type))) => {
+                Some(ParsedContent::Image { data, mime_type })
+            }
+            (Some("audio"), _, Some((data, mime_type))) => {
+                Some(ParsedContent::Audio { data, mime_type })
+            }
             (Some("resource"), _, _) => self.resource(resource).map(ParsedContent::Resource),
             (Some("resource_link"), _, _) => self.link().map(ParsedContent::ResourceLink),
             _ => None,
@@ -118,7 +123,8 @@ mod tests {
             (r#"{"text":"?"}"#, "Other(None)"),
             ("7", "Other(None)"),
         ] {
-            let content = ContentBlock::new(RawJson::parse(text, &MessageLimits::default()).unwrap());
+            let content =
+                ContentBlock::new(RawJson::parse(text, &MessageLimits::default()).unwrap());
             assert_eq!(format!("{:?}", content.parse()), expected);
             assert_eq!(content.raw().text(), text);
         }
@@ -126,11 +132,18 @@ mod tests {
 
     #[test]
     fn embedded_and_linked_resources_are_parsed() {
-        let read = |text: &str| ContentBlock::new(RawJson::parse(text, &MessageLimits::default()).unwrap());
+        let read = |text: &str| {
+            ContentBlock::new(RawJson::parse(text, &MessageLimits::default()).unwrap())
+        };
         let embedded = read(r#"{"type":"resource","resource":{"uri":"a:b","text":"t"}}"#);
-        assert!(matches!(embedded.parse(), ParsedContent::Resource(resource) if resource.uri() == "a:b"));
+        assert!(
+            matches!(embedded.parse(), ParsedContent::Resource(resource) if resource.uri() == "a:b")
+        );
         let link = read(r#"{"type":"resource_link","uri":"a:c","name":"c"}"#);
         assert!(matches!(link.parse(), ParsedContent::ResourceLink(link) if link.uri() == "a:c"));
-        assert_eq!(read(r#"{"type":"resource"}"#).parse(), ParsedContent::Other(Some("resource".into())));
+        assert_eq!(
+            read(r#"{"type":"resource"}"#).parse(),
+            ParsedContent::Other(Some("resource".into()))
+        );
     }
 }

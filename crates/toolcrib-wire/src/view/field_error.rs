@@ -43,7 +43,10 @@ pub(crate) fn require_member<'a>(
 }
 
 /// Returns a required string that is not empty.
-pub(crate) fn require_text(value: Option<Json<'_>>, field: &'static str) -> Result<String, FieldError> {
+pub(crate) fn require_text(
+    value: Option<Json<'_>>,
+    field: &'static str,
+) -> Result<String, FieldError> {
     let text = require_member(value, field, JsonKind::String)?.as_str().unwrap_or_default();
     if text.is_empty() { Err(FieldError::Empty { field }) } else { Ok(text.into_owned()) }
 }

@@ -18,10 +18,11 @@ pub use capabilities::{ClientCapabilities, ServerCapabilities};
 pub use content::{ContentBlock, ParsedContent};
 pub use field_error::FieldError;
 pub use input::{
-    CreateMessageParams, ElicitParams, ElicitAction, ElicitMode, InputRequest, InputRequired, elicit_result,
+    CreateMessageParams, ElicitAction, ElicitMode, ElicitParams, InputRequest, InputRequired,
+    elicit_result,
 };
 pub use log_level::LogLevel;
-pub use page::{BadItem, ListItem, PageWarning, Page};
-pub use prompt::{GetPromptResult, PromptView, PromptArgument, PromptMessage};
-pub use resource::{ReadResourceResult, ResourceView, ResourceContents, ResourceTemplateView};
-pub use tool::{ToolView, ToolAnnotations};
+pub use page::{BadItem, ListItem, Page, PageWarning};
+pub use prompt::{GetPromptResult, PromptArgument, PromptMessage, PromptView};
+pub use resource::{ReadResourceResult, ResourceContents, ResourceTemplateView, ResourceView};
+pub use tool::{ToolAnnotations, ToolView};

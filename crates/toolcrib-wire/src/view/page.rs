@@ -84,7 +84,8 @@ impl<T: ListItem> Page<T> {
             Ok(item) => self.items.push(item),
             Err(reason) => self.bad.push(BadItem { index, name: item_name(name.json()), reason }),
         }
-        self.warnings.extend(warnings.into_iter().map(|error| PageWarning { index: Some(index), error }));
+        self.warnings
+            .extend(warnings.into_iter().map(|error| PageWarning { index: Some(index), error }));
     }
 
     /// Reads the cursor. An empty cursor is the end, because a request with it would return the first page again.
@@ -143,8 +144,11 @@ mod tests {
                 (2, None, "expected an object, found a number".to_owned()),
             ]
         );
-        let warnings: Vec<_> =
-            page.warnings.iter().map(|warning| (warning.index, warning.error.to_string())).collect();
+        let warnings: Vec<_> = page
+            .warnings
+            .iter()
+            .map(|warning| (warning.index, warning.error.to_string()))
+            .collect();
         let odd = "`annotations.readOnlyHint` must be a boolean, found a string".to_owned();
         assert_eq!(warnings.last(), Some(&(Some(3), odd)));
     }
@@ -171,7 +175,8 @@ mod tests {
         assert_eq!(page.cache, CacheHints { ttl_ms: 500, scope: CacheScope::Public });
         for (cursor, warnings) in [("\"\"", 0), ("null", 0), ("7", 1)] {
             let page =
-                read::<ResourceView>(&format!(r#"{{"resources":[],"nextCursor":{cursor}}}"#)).unwrap();
+                read::<ResourceView>(&format!(r#"{{"resources":[],"nextCursor":{cursor}}}"#))
+                    .unwrap();
             assert_eq!((page.next_cursor, page.warnings.len()), (None, warnings));
         }
     }

@@ -130,7 +130,9 @@ impl PromptMessage {
             return Vec::new();
         };
         match content.kind() {
-            JsonKind::Array => content.items().map(|item| ContentBlock::new(self.0.part(item))).collect(),
+            JsonKind::Array => {
+                content.items().map(|item| ContentBlock::new(self.0.part(item))).collect()
+            }
             _ => vec![ContentBlock::new(self.0.part(content))],
         }
     }

@@ -142,8 +142,12 @@ mod tests {
 
     fn read(text: &str) -> (Result<ToolView, String>, Vec<String>) {
         let mut warnings = Vec::new();
-        let tool = ToolView::read(RawJson::parse(text, &MessageLimits::default()).unwrap(), &mut warnings);
-        (tool.map_err(|error| error.to_string()), warnings.iter().map(FieldError::to_string).collect())
+        let tool =
+            ToolView::read(RawJson::parse(text, &MessageLimits::default()).unwrap(), &mut warnings);
+        (
+            tool.map_err(|error| error.to_string()),
+            warnings.iter().map(FieldError::to_string).collect(),
+        )
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::fmt;
 use toolcrib_config::model::filter::{FilterVerdict as Filtered, matches_pattern};
 use toolcrib_config::model::host::capability_layers;
 use toolcrib_config::model::policy::Grant;
-use toolcrib_config::{ValueOrigin, ServerSpec};
+use toolcrib_config::{ServerSpec, ValueOrigin};
 
-use super::tool_query::{ToolQuery, ServerAvailability, ToolsetRef};
 use super::grants::GrantBasis;
+use super::tool_query::{ServerAvailability, ToolQuery, ToolsetRef};
 
 /// The gates of a tool, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,8 @@ impl ToolQuery<'_> {
 
     fn exposure_rule(&self, spec: &ServerSpec) -> Rule {
         let filter = &spec.policy.expose.tools;
-        let allowed = filter.allow.iter().flatten().find(|pattern| matches_pattern(pattern, self.tool));
+        let allowed =
+            filter.allow.iter().flatten().find(|pattern| matches_pattern(pattern, self.tool));
         let (rule, key) = match (self.filter_verdict(), allowed) {
             (Filtered::Denied(pattern), _) => {
                 (format!("`deny` has the pattern `{pattern}`"), "deny")

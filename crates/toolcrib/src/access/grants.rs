@@ -6,10 +6,10 @@ use std::ops::Bound;
 use toolcrib_config::model::host::capability_layers;
 use toolcrib_config::model::policy::Grant;
 use toolcrib_config::model::security::SecuritySection;
-use toolcrib_config::{Config, ValueOrigin, Problem};
+use toolcrib_config::{Config, Problem, ValueOrigin};
 
-use super::tool_query::ToolsetRef;
 use super::principal::DEFAULT_AGENT;
+use super::tool_query::ToolsetRef;
 
 /// The grants of one configuration, indexed for lookups.
 #[derive(Debug, Default)]
@@ -78,7 +78,9 @@ impl Grants {
                 member.toolsets.iter().map(move |name| (agent, member, name))
             })
             .filter(|(_, _, toolset)| !exists(toolset))
-            .map(|(agent, member, toolset)| missing_toolset_problem(agent, toolset, &member.toolsets_origin))
+            .map(|(agent, member, toolset)| {
+                missing_toolset_problem(agent, toolset, &member.toolsets_origin)
+            })
             .collect();
         problems.sort_by(|a, b| a.id.cmp(&b.id));
         problems
@@ -90,7 +92,12 @@ impl Grants {
         agent == DEFAULT_AGENT && !self.members.contains_key(agent) && !self.is_invalid
     }
 
-    pub(super) fn grant_basis(&self, agent: &str, attached: &Attachments, to: ToolsetRef<'_>) -> GrantBasis<'_> {
+    pub(super) fn grant_basis(
+        &self,
+        agent: &str,
+        attached: &Attachments,
+        to: ToolsetRef<'_>,
+    ) -> GrantBasis<'_> {
         let (grant, member) = (to.grant(), self.members.get(agent));
         if self.is_unrestricted(agent) && !to.is_listed_only() {
             return GrantBasis::Default;
@@ -116,7 +123,11 @@ impl Grants {
     }
 
     /// Returns the first of these capabilities that the agent does not have.
-    pub(super) fn missing_capability<'c>(&self, agent: &str, capabilities: &'c [String]) -> Option<&'c str> {
+    pub(super) fn missing_capability<'c>(
+        &self,
+        agent: &str,
+        capabilities: &'c [String],
+    ) -> Option<&'c str> {
         let member = self.members.get(agent);
         let held = |name: &&String| member.is_some_and(|m| m.capabilities.contains(*name));
         capabilities.iter().find(|name| !held(name)).map(String::as_str)

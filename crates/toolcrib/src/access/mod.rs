@@ -5,19 +5,21 @@
 //! four, for a person. [`ToolsetPermissions`] and [`ToolVisibility`] are the same rules, prepared for long lists. A
 //! denied tool looks to the agent like a tool that does not exist.
 
-mod tool_query;
 mod gates;
 mod grants;
 mod permissions;
 mod principal;
 mod switches;
+mod tool_query;
 
-pub use tool_query::{ToolQuery, Decision, ServerAvailability, NativeReach, ToolVisibility, ToolsetRef, decide};
 pub use gates::{Gate, GateReport, GateVerdict};
 pub use grants::{Attachments, Grants};
 pub use permissions::ToolsetPermissions;
 pub use principal::{DEFAULT_AGENT, Principal};
 pub use switches::Switches;
+pub use tool_query::{
+    Decision, NativeReach, ServerAvailability, ToolQuery, ToolVisibility, ToolsetRef, decide,
+};
 
 #[cfg(test)]
 mod tests;

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use super::grants::{Attachments, GrantBasis, Grants};
 use super::tool_query::ToolsetRef;
-use super::grants::{Attachments, Grants, GrantBasis};
 
 /// The grant gate for one agent and one toolset. The value is valid until the configuration or the agent's
 /// attachments change.

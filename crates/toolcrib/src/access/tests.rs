@@ -1,7 +1,7 @@
 //! Tests of access decisions in every grant mode, and of their explanations.
 
 use proptest::prelude::*;
-use toolcrib_config::{Config, Dialect, MemoryLookup, ConfigFile, ValueOrigin, Workspace, compile};
+use toolcrib_config::{Config, ConfigFile, Dialect, MemoryLookup, ValueOrigin, Workspace, compile};
 
 use super::*;
 
@@ -33,7 +33,10 @@ fn dominds(mcp: &str, team: &str) -> Config {
 fn native(text: &str) -> Config {
     let files = MemoryLookup::default().with_file("/ws/toolcrib.yaml", text);
     let config_file = ConfigFile { path: "toolcrib.yaml".into(), dialect: Some(Dialect::Native) };
-    let config = compile(&Workspace { root: "/ws".into(), home: None, config_file: Some(config_file) }, &files);
+    let config = compile(
+        &Workspace { root: "/ws".into(), home: None, config_file: Some(config_file) },
+        &files,
+    );
     assert_eq!(config.problems, [], "{text}");
     config
 }
@@ -70,7 +73,12 @@ impl TestAccess {
         self.query_for_toolset(agent, ToolsetRef::Server(self.config.server(server).unwrap()), tool)
     }
 
-    fn query_for_toolset<'a>(&'a self, agent: &'a str, toolset: ToolsetRef<'a>, tool: &'a str) -> ToolQuery<'a> {
+    fn query_for_toolset<'a>(
+        &'a self,
+        agent: &'a str,
+        toolset: ToolsetRef<'a>,
+        tool: &'a str,
+    ) -> ToolQuery<'a> {
         let Self { grants, attached, switches, presence, .. } = self;
         ToolQuery { grants, attached, agent, toolset, tool, switches, presence: *presence }
     }
@@ -122,7 +130,8 @@ fn exposure_gate_comes_first_and_names_pattern_and_location() {
 fn dkr_42_allow_list_limits_the_offered_tools() {
     let text = "version: 1\nservers: { a: { command: x, profile: docker, expose: { tools: { allow: [one, two] } } } }\n";
     let access = TestAccess::new(native(text));
-    let offered = ["one", "two", "three", "onetwo"].map(|tool| access.permits("default", "a", tool));
+    let offered =
+        ["one", "two", "three", "onetwo"].map(|tool| access.permits("default", "a", tool));
     assert_eq!(offered, [true, true, false, false]);
     let denial = access.denial("default", "a", "three");
     assert_eq!(denial.rule, "no pattern of `allow` matches");
@@ -196,7 +205,11 @@ fn min_51_tool_capability_grants_only_that_tool() {
 fn min_52_missing_and_additional_capabilities_deny_the_tool() {
     let more = ", expose: { tools: { requires: { push: [release, sign] } } }";
     let with = |capabilities: &str| {
-        TestAccess::new(with_members("minion", &format!("{{ capabilities: [{capabilities}] }}"), more))
+        TestAccess::new(with_members(
+            "minion",
+            &format!("{{ capabilities: [{capabilities}] }}"),
+            more,
+        ))
     };
     let none = with("release, sign").denial("alice", "git", "push");
     assert_eq!(
@@ -209,7 +222,11 @@ fn min_52_missing_and_additional_capabilities_deny_the_tool() {
     assert!(half.permits("alice", "git", "log"));
     let denial = half.denial("alice", "git", "push");
     assert_eq!(denial.rule, "`push` also requires the capability `sign`, which `alice` lacks");
-    assert!(origin_text(&denial).ends_with("servers.git.expose.tools.requires"), "{}", origin_text(&denial));
+    assert!(
+        origin_text(&denial).ends_with("servers.git.expose.tools.requires"),
+        "{}",
+        origin_text(&denial)
+    );
     assert!(with("mcp_git, release, sign").permits("alice", "git", "push"));
 }
 
@@ -228,7 +245,8 @@ fn grant_modes_do_not_mix_toolsets_and_capabilities() {
     let both = "{ toolsets: [git_hub], capabilities: [mcp_git] }";
     let by_toolset = TestAccess::new(with_members("dominds", both, ""));
     let by_capability = TestAccess::new(with_members("minion", both, ""));
-    let may = |access: &TestAccess| ["git", "git_hub"].map(|server| access.permits("alice", server, "t"));
+    let may =
+        |access: &TestAccess| ["git", "git_hub"].map(|server| access.permits("alice", server, "t"));
     assert_eq!(may(&by_toolset), [false, true]);
     assert_eq!(may(&by_capability), [true, false]);
 }
@@ -328,7 +346,8 @@ fn gate_report_lists_all_gates_in_order() {
     let mut access = TestAccess::new(dominds(BROWSER, TEAM));
     access.presence = ServerAvailability::Available("ready");
     let GateReport(gates) = GateReport::new(&access.query("bob", "browser", "click"));
-    let lines: Vec<_> = gates.iter().map(|g| (g.gate.as_str(), g.passed, g.rule.as_str())).collect();
+    let lines: Vec<_> =
+        gates.iter().map(|g| (g.gate.as_str(), g.passed, g.rule.as_str())).collect();
     assert_eq!(
         lines,
         [

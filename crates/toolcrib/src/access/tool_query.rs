@@ -5,7 +5,7 @@ use toolcrib_config::model::filter::FilterVerdict as Filtered;
 use toolcrib_config::model::policy::{Grant, OnUnavailable};
 
 use super::gates::{Gate, GateVerdict};
-use super::grants::{Attachments, Grants, GrantBasis};
+use super::grants::{Attachments, GrantBasis, Grants};
 use super::switches::Switches;
 
 /// All inputs of the decision.
@@ -106,7 +106,9 @@ impl ToolVisibility {
             _ if !is_on(switches, spec) => Self::Hidden,
             ServerAvailability::Available(_) => Self::Offered,
             ServerAvailability::Unavailable(_) if keeps => Self::Listed,
-            ServerAvailability::Unavailable(_) | ServerAvailability::Disabled { .. } => Self::Hidden,
+            ServerAvailability::Unavailable(_) | ServerAvailability::Disabled { .. } => {
+                Self::Hidden
+            }
         }
     }
 }

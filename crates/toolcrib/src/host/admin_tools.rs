@@ -8,7 +8,8 @@ use toolcrib_wire::{ObjectWriter, RawJson};
 
 use super::handle::{Host, HostInner};
 use crate::registry::{
-    NativeToolFuture, NativeDefinitionError, NativeToolDefinition, NativeCall, NativeError, NativeTool, NativeToolset,
+    NativeCall, NativeDefinitionError, NativeError, NativeTool, NativeToolDefinition,
+    NativeToolFuture, NativeToolset,
 };
 
 /// The toolset's name. A grant must name the toolset, except for `mcp_release`.
@@ -55,7 +56,9 @@ impl AdminOperation {
                 "Releases the session of an MCP server that is reserved for this dialog. The state of the \
                  session is lost."
             }
-            AdminOperation::Restart => "Restarts an MCP server and all its sessions, in all dialogs.",
+            AdminOperation::Restart => {
+                "Restarts an MCP server and all its sessions, in all dialogs."
+            }
             AdminOperation::Disable => {
                 "Disables an MCP server for all agents until it is enabled again. No file is changed."
             }
@@ -76,7 +79,8 @@ impl NativeTool for AdminTool {
             .strings("required", ["serverId"])
             .bool("additionalProperties", false)
             .finish();
-        NativeToolDefinition::new(self.operation.name(), &schema).description(self.operation.description())
+        NativeToolDefinition::new(self.operation.name(), &schema)
+            .description(self.operation.description())
     }
 
     fn call(&self, call: NativeCall) -> NativeToolFuture<'_> {
@@ -96,16 +100,23 @@ impl NativeTool for AdminTool {
 }
 
 impl AdminTool {
-    async fn run_operation(&self, host: &Host, server: &str, call: &NativeCall) -> Result<String, String> {
+    async fn run_operation(
+        &self,
+        host: &Host,
+        server: &str,
+        call: &NativeCall,
+    ) -> Result<String, String> {
         let dialog = call.dialog.as_deref().and_then(|id| host.find_dialog(id));
         // An id in the dialog's folder takes precedence over the same id elsewhere.
         let key = dialog.as_ref().and_then(|dialog| dialog.resolve_server_key(server));
         let key = key.as_deref().unwrap_or(server);
         match self.operation {
-            AdminOperation::Release => match dialog.is_some_and(|dialog| dialog.release_lease(server)) {
-                true => Ok(format!("released `{server}`")),
-                false => Err(format!("this dialog holds no session of `{server}`")),
-            },
+            AdminOperation::Release => {
+                match dialog.is_some_and(|dialog| dialog.release_lease(server)) {
+                    true => Ok(format!("released `{server}`")),
+                    false => Err(format!("this dialog holds no session of `{server}`")),
+                }
+            }
             AdminOperation::Restart => {
                 let restarted = host.restart_server(key).await;
                 restarted.map(|()| format!("restarted `{server}`")).map_err(|error| chain(&error))

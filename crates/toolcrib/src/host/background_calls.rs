@@ -38,8 +38,9 @@ impl BackgroundCalls {
         let mut all = self.lock();
         while all.tasks.try_join_next().is_some() {}
         if all.tasks.len() >= MAX_RUNNING {
-            let text =
-                format!("{MAX_RUNNING} calls of this dialog are running; wait for one or cancel one");
+            let text = format!(
+                "{MAX_RUNNING} calls of this dialog are running; wait for one or cancel one"
+            );
             return Err(CallError::new(ErrorKind::Resource, text));
         }
         let call = dialog.host.core().next_call_number();

@@ -9,11 +9,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use toolcrib_config::{ConfigFile, Workspace};
 use toolcrib_upstream::auth::Accounts;
-use toolcrib_upstream::conn::{TraitCache, ServerLimit, ConnContext};
-use toolcrib_upstream::process::{
-    Containment, GracePeriods, Instance, InstanceError as InstanceError, ReapError,
-};
-use toolcrib_upstream::secrets::{CredentialStore, StoreContext, SecretSources, StorageMode};
+use toolcrib_upstream::conn::{ConnContext, ServerLimit, TraitCache};
+use toolcrib_upstream::process::{Containment, GracePeriods, Instance, InstanceError, ReapError};
+use toolcrib_upstream::secrets::{CredentialStore, SecretSources, StorageMode, StoreContext};
 use toolcrib_upstream::supervise::reap_orphans;
 use toolcrib_upstream::transport::{Permissions, Tls};
 use toolcrib_wire::handshake::Implementation;
@@ -22,12 +20,12 @@ use super::admin_tools::{self, DeferredHost};
 use super::client_capabilities::DialogCapabilities;
 use super::core::{Core, CoreParts};
 use super::handle::Host;
-use super::resource_tools;
 use super::reconciler::Reconciler;
+use super::resource_tools;
 use super::trust::Trust;
 use crate::access::NativeReach;
 use crate::registry::{NativeDefinitionError, NativeToolset};
-use crate::store::{StoreLimits, StoreOpenError, Store, StoreError};
+use crate::store::{Store, StoreError, StoreLimits, StoreOpenError};
 
 /// Capacity of the reconciler's command queue. A full queue makes senders wait.
 const COMMAND_QUEUE: usize = 64;
@@ -228,7 +226,15 @@ impl HostBuilder {
             .inspect_err(|error| tracing::debug!(%error, "cannot read the stored server traits"))
             .unwrap_or_default();
         let traits = TraitCache::with_store(learned, Arc::new(store.clone()));
-        let conn_context = build_conn_context(self.env, root, keep, instance, self.graces, self.client_info, traits);
+        let conn_context = build_conn_context(
+            self.env,
+            root,
+            keep,
+            instance,
+            self.graces,
+            self.client_info,
+            traits,
+        );
         let (commands, inbox) = mpsc::channel(COMMAND_QUEUE);
         let core = Arc::new(Core::new(CoreParts {
             workspace: self.workspace,
@@ -261,7 +267,8 @@ fn build_conn_context(
     traits: TraitCache,
 ) -> ConnContext {
     let tls = Tls::default();
-    let means = StoreContext { instance: instance.clone(), env: env.clone(), cwd, tls: tls.clone() };
+    let means =
+        StoreContext { instance: instance.clone(), env: env.clone(), cwd, tls: tls.clone() };
     ConnContext {
         instance,
         env,

@@ -8,13 +8,13 @@ use tokio::time::timeout;
 use toolcrib_config::Problem;
 use toolcrib_config::model::policy::{Results, Timeouts};
 use toolcrib_upstream::auth::{LOGIN_REQUIRED, ProtectedServer, login_args};
-use toolcrib_upstream::conn::peer::{Cancellation, CallTimeouts, CallNotification, MailboxSender};
+use toolcrib_upstream::conn::peer::{CallNotification, CallTimeouts, Cancellation, MailboxSender};
 use toolcrib_upstream::schema::{Validity, Violation};
 use toolcrib_wire::view::{CallToolResult, ClientCapabilities, FieldError, LogLevel, ResultType};
 use toolcrib_wire::{Json, JsonKind, ObjectWriter, RawJson};
 
-use super::client_capabilities::DialogCapabilities;
 use super::call_record::CallRecorder;
+use super::client_capabilities::DialogCapabilities;
 use super::restart_on_call::RestartedTurn;
 use super::slot;
 use super::turn::Turn;
@@ -22,8 +22,8 @@ use crate::access::Decision;
 use crate::lease::Reminder;
 use crate::registry::{NativeCall, NativeTool, RegisteredServer, Tool};
 use crate::results::{
-    Audience, CallError, CallResult, DeliveredResult, ErrorKind, CallFacts, Strictness, check_output, truncate_result,
-    deliver, apply_input_verdict, apply_output_verdict, call_report,
+    Audience, CallError, CallFacts, CallResult, DeliveredResult, ErrorKind, Strictness,
+    apply_input_verdict, apply_output_verdict, call_report, check_output, deliver, truncate_result,
 };
 
 /// Problem group of native tools.
@@ -141,7 +141,13 @@ impl CallRequest {
     /// A call with the default settings.
     pub fn new(tool: impl Into<String>, arguments: RawJson) -> Self {
         let tool = tool.into();
-        CallRequest { tool, arguments, timeout: None, validate_arguments: false, context: CallContext::default() }
+        CallRequest {
+            tool,
+            arguments,
+            timeout: None,
+            validate_arguments: false,
+            context: CallContext::default(),
+        }
     }
 }
 
@@ -228,7 +234,9 @@ impl Turn {
         let arguments = require_object(tool, &request.arguments)?;
         self.check_input(tool, &arguments, request.validate_arguments)?;
         let result = match (tool.native(), tool.server()) {
-            (Some(native), _) => self.call_native(&**native, tool, arguments, request.timeout).await?,
+            (Some(native), _) => {
+                self.call_native(&**native, tool, arguments, request.timeout).await?
+            }
             (None, Some(server)) => {
                 let sent = self.send_tool_call(recorder, tool, server, &arguments, request).await;
                 self.report_login_problem(tool, server, sent.as_ref().err());
@@ -244,7 +252,11 @@ impl Turn {
     }
 
     /// The tool with this name. A tool that the agent may not use is reported as unknown.
-    fn find_permitted_tool(&self, recorder: &mut CallRecorder<'_>, name: &str) -> Result<&Tool, CallError> {
+    fn find_permitted_tool(
+        &self,
+        recorder: &mut CallRecorder<'_>,
+        name: &str,
+    ) -> Result<&Tool, CallError> {
         let tool = self.view().tool(name).ok_or_else(|| CallError::unknown_tool(name))?;
         match self.decide(tool) {
             Decision::Permitted => {
@@ -277,7 +289,8 @@ impl Turn {
             return Ok(());
         }
         let verdict = self.core().checker.check(tool.input_schema(), arguments);
-        let problem = apply_input_verdict(server_id(tool), tool.name(), verdict, Strictness::Strict)?;
+        let problem =
+            apply_input_verdict(server_id(tool), tool.name(), verdict, Strictness::Strict)?;
         self.report_tool_problem("input", tool, problem);
         Ok(())
     }
@@ -288,7 +301,9 @@ impl Turn {
         let strictness = if wanted { Strictness::Strict } else { Strictness::Relaxed };
         let verdict = check_output(&self.core().checker, Some(schema), result);
         let verdict = match verdict {
-            Validity::Invalid(violations) => Validity::Invalid(self.mask_violations(tool, violations)),
+            Validity::Invalid(violations) => {
+                Validity::Invalid(self.mask_violations(tool, violations))
+            }
             verdict => verdict,
         };
         let problem = apply_output_verdict(server_id(tool), tool.name(), verdict, strictness)?;
@@ -314,14 +329,21 @@ impl Turn {
         if problem.is_none() && self.core().problems.is_empty() {
             return;
         }
-        let server_group = tool.server().map_or(NATIVE_TOOLS.to_owned(), |server| slot::problem_group(&server.key));
+        let server_group = tool
+            .server()
+            .map_or(NATIVE_TOOLS.to_owned(), |server| slot::problem_group(&server.key));
         let problem_group = format!("{server_group} {problem_group} {}", tool.name());
         self.core().set_problems(&problem_group, problem.into_iter().collect());
     }
 
     /// Reports that a login is needed for a server that otherwise works. The login belongs to all
     /// agents, or to this agent alone.
-    fn report_login_problem(&self, tool: &Tool, server: &RegisteredServer, error: Option<&CallError>) {
+    fn report_login_problem(
+        &self,
+        tool: &Tool,
+        server: &RegisteredServer,
+        error: Option<&CallError>,
+    ) {
         let (agent, spec) = (&*self.dialog_state().agent, &server.spec);
         let own = spec.agent_auth(agent);
         if !ProtectedServer::may_need_token(spec, own.unwrap_or(&spec.policy.auth)) {
@@ -368,11 +390,17 @@ impl Turn {
     ) -> Result<CallToolResult, CallError> {
         let Some(server) = tool.server() else { return Ok(result) };
         let max = server.spec.policy.results.max_bytes;
-        let truncated = truncate_result(&result, max, || format!("{}-{}", self.dialog_state().id, recorder.call()));
+        let truncated = truncate_result(&result, max, || {
+            format!("{}-{}", self.dialog_state().id, recorder.call())
+        });
         match truncated.stored {
             None => Ok(result),
             Some(stored) => {
-                self.core().full_results.insert(&self.dialog_state().id, stored.uri, stored.full_result);
+                self.core().full_results.insert(
+                    &self.dialog_state().id,
+                    stored.uri,
+                    stored.full_result,
+                );
                 parse_call_result(truncated.delivered)
             }
         }

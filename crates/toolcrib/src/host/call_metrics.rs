@@ -110,7 +110,8 @@ impl CallCounts {
             None => took,
         });
         self.sum += took;
-        let index = LATENCY_BOUNDS.iter().position(|bound| took <= *bound).unwrap_or(LATENCY_BOUNDS.len());
+        let index =
+            LATENCY_BOUNDS.iter().position(|bound| took <= *bound).unwrap_or(LATENCY_BOUNDS.len());
         if let Some(bucket) = self.histogram.get_mut(index) {
             *bucket += 1;
         }

@@ -10,13 +10,13 @@ use toolcrib_config::model::policy::Results;
 use toolcrib_wire::view::CallToolResult;
 
 use super::call::{CallRequest, Execution};
+use super::call_metrics::{CallMetrics, RunningCall};
 use super::core::Core;
 use super::events::HostEvent;
-use super::call_metrics::{CallMetrics, RunningCall};
 use super::turn::Turn;
 use crate::lease::Reminder;
 use crate::registry::{RegisteredServer, Tool};
-use crate::results::{Blame, CallError, ErrorKind, CallFacts};
+use crate::results::{Blame, CallError, CallFacts, ErrorKind};
 use crate::store::CallRecord;
 
 /// Records a running call. Dropping it without [`CallRecorder::finish`] records the call as
@@ -76,7 +76,8 @@ impl<'a> CallRecorder<'a> {
     pub(super) fn set_tool(&mut self, turn: &Turn, tool: &Tool) {
         let server = tool.server();
         let running = server.and_then(|server| turn.running_server(server));
-        let metrics: &Arc<CallMetrics> = running.map_or(&self.core.native_metrics, |running| &running.metrics);
+        let metrics: &Arc<CallMetrics> =
+            running.map_or(&self.core.native_metrics, |running| &running.metrics);
         self.running_call.get_or_insert_with(|| metrics.start_call());
         self.tool = Some(Arc::clone(tool.shared_name()));
         if let Some(server) = server {
@@ -86,7 +87,11 @@ impl<'a> CallRecorder<'a> {
     }
 
     /// Starts the metrics of a call that waits for its server's restart.
-    pub(super) fn set_waiting_server(&mut self, server: &RegisteredServer, metrics: &Arc<CallMetrics>) {
+    pub(super) fn set_waiting_server(
+        &mut self,
+        server: &RegisteredServer,
+        metrics: &Arc<CallMetrics>,
+    ) {
         self.running_call.get_or_insert_with(|| metrics.start_call());
         self.results = server.spec.policy.results.clone();
     }
@@ -118,7 +123,9 @@ impl<'a> CallRecorder<'a> {
 
     pub(super) fn finish(mut self, outcome: Result<CallToolResult, CallError>) -> Execution {
         let outcome = outcome.map_err(|error| self.complete_error(error));
-        if let (Some(running_call), Some(text)) = (&self.running_call, server_fault(self.tool(), &outcome)) {
+        if let (Some(running_call), Some(text)) =
+            (&self.running_call, server_fault(self.tool(), &outcome))
+        {
             running_call.set_failure(text, SystemTime::now());
         }
         let ended = match &outcome {
@@ -184,7 +191,10 @@ impl<'a> CallRecorder<'a> {
         };
         let Core { events, store, .. } = self.core;
         if events.has_listeners() {
-            events.publish(HostEvent::CallEnded { call: self.call, record: Arc::new(record.clone()) });
+            events.publish(HostEvent::CallEnded {
+                call: self.call,
+                record: Arc::new(record.clone()),
+            });
         }
         store.record(record);
         duration

@@ -8,14 +8,16 @@ use toolcrib_upstream::conn::{Catalog, find_invalid_schemas};
 use toolcrib_wire::view::{ListItem, Page};
 use toolcrib_wire::{MessageLimits, ObjectWriter, RawJson};
 
-use crate::store::{StoredCatalog, Store};
+use crate::store::{Store, StoredCatalog};
 
 /// Loads the stored catalog of a server with exactly this definition, unless the catalog is older
 /// than `discovery.ttl`.
 pub(super) async fn load_catalog(store: &Store, spec: &Arc<ServerSpec>) -> Option<Arc<Catalog>> {
     let known = store.catalog(&spec.key(), &spec.hash.to_string()).await;
     let known = known
-        .inspect_err(|error| tracing::debug!(server = %spec.id, %error, "cannot load the stored lists"))
+        .inspect_err(
+            |error| tracing::debug!(server = %spec.id, %error, "cannot load the stored lists"),
+        )
         .ok()??;
     let lists = known.lists_within(spec.policy.discovery.ttl.0, SystemTime::now())?;
     let catalog = parse_catalog(lists, spec.policy.limits.tools as usize)?;

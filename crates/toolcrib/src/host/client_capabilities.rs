@@ -68,7 +68,9 @@ impl DialogCapabilities {
         };
         match (is_known, is_possible) {
             (true, true) => None,
-            (true, false) => Some(RpcError::invalid_params("the client does not support this kind of request")),
+            (true, false) => {
+                Some(RpcError::invalid_params("the client does not support this kind of request"))
+            }
             (false, _) => Some(RpcError::method_not_found(called)),
         }
     }
@@ -125,7 +127,10 @@ impl DeclaredCapabilities {
 
 /// The capabilities to declare: only features that the client can answer and that the policy
 /// allows.
-pub(super) fn declared_capabilities(client: &ClientPolicy, capabilities: DialogCapabilities) -> ClientCapabilities {
+pub(super) fn declared_capabilities(
+    client: &ClientPolicy,
+    capabilities: DialogCapabilities,
+) -> ClientCapabilities {
     let mut declared = ObjectWriter::new();
     if client.roots == Roots::Cwd {
         let roots = match capabilities.roots_changes {
@@ -135,10 +140,13 @@ pub(super) fn declared_capabilities(client: &ClientPolicy, capabilities: DialogC
         declared = declared.json("roots", roots.json());
     }
     if capabilities.sampling && client.sampling != FeatureAccess::Off {
-        let ways = [("tools", capabilities.sampling_tools), ("context", capabilities.sampling_context)];
+        let ways =
+            [("tools", capabilities.sampling_tools), ("context", capabilities.sampling_context)];
         declared = declared.json("sampling", enabled_members(ways).json());
     }
-    if (capabilities.elicitation || capabilities.elicitation_url) && client.elicitation != FeatureAccess::Off {
+    if (capabilities.elicitation || capabilities.elicitation_url)
+        && client.elicitation != FeatureAccess::Off
+    {
         let ways = [("form", capabilities.elicitation), ("url", capabilities.elicitation_url)];
         declared = declared.json("elicitation", enabled_members(ways).json());
     }
@@ -151,7 +159,10 @@ fn enabled_members<const N: usize>(ways: [(&str, bool); N]) -> RawJson {
 }
 
 /// The part of a caller's capabilities that the policy allows the server to see.
-pub(super) fn allowed_capabilities(client: &ClientPolicy, own: &ClientCapabilities) -> ClientCapabilities {
+pub(super) fn allowed_capabilities(
+    client: &ClientPolicy,
+    own: &ClientCapabilities,
+) -> ClientCapabilities {
     let off = [
         ("roots", client.roots == Roots::Off),
         ("sampling", client.sampling == FeatureAccess::Off),
@@ -180,7 +191,10 @@ mod tests {
         assert_eq!(declared.raw().text(), r#"{"roots":{}}"#);
         (client.roots, client.sampling) = (Roots::Off, FeatureAccess::Off);
         client.elicitation = FeatureAccess::Off;
-        assert_eq!(declared_capabilities(&client, DialogCapabilities::PERSON_AND_MODEL).raw().text(), "{}");
+        assert_eq!(
+            declared_capabilities(&client, DialogCapabilities::PERSON_AND_MODEL).raw().text(),
+            "{}"
+        );
     }
 
     #[test]
@@ -229,7 +243,11 @@ mod tests {
         assert_eq!(declared.get(), form);
         declared.add(from_json(r#"{"sampling":{}}"#));
         assert_eq!(declared.get(), DialogCapabilities { sampling: true, ..form });
-        let all = DialogCapabilities { roots: true, roots_changes: true, ..DialogCapabilities::PERSON_AND_MODEL };
+        let all = DialogCapabilities {
+            roots: true,
+            roots_changes: true,
+            ..DialogCapabilities::PERSON_AND_MODEL
+        };
         declared.add(all);
         assert_eq!(declared.get(), all);
     }

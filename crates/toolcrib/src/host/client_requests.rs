@@ -9,22 +9,27 @@ use tokio::time::timeout;
 use toolcrib_config::ServerSpec;
 use toolcrib_config::model::policy::{FeatureAccess, Roots};
 use toolcrib_upstream::conn::SessionClient;
-use toolcrib_upstream::conn::peer::{HandlerFuture, ServerRequest, RequestHandler};
+use toolcrib_upstream::conn::peer::{HandlerFuture, RequestHandler, ServerRequest};
 use toolcrib_wire::{ObjectWriter, RawJson, RpcError, method};
 use url::Url;
 
 use super::client_capabilities::{DialogCapabilities, declared_capabilities};
-use super::server_requests::ServerRequestRouter;
 use super::dialog::DialogState;
 use super::events::HostEvent;
 use super::pending_requests::{AddRequestError, PendingRequest};
+use super::server_requests::ServerRequestRouter;
 
 /// Time limit for the client's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The dialog as a client of a server's session.
-pub(super) fn dialog_client(dialog: &Arc<DialogState>, spec: &Arc<ServerSpec>, lookup: CauseLookup) -> SessionClient {
-    let handler = DialogRequestHandler { dialog: Arc::clone(dialog), spec: Arc::clone(spec), lookup };
+pub(super) fn dialog_client(
+    dialog: &Arc<DialogState>,
+    spec: &Arc<ServerSpec>,
+    lookup: CauseLookup,
+) -> SessionClient {
+    let handler =
+        DialogRequestHandler { dialog: Arc::clone(dialog), spec: Arc::clone(spec), lookup };
     SessionClient {
         capabilities: declared_capabilities(&spec.policy.client, dialog.capabilities.get()),
         handler: Arc::new(handler),
@@ -47,7 +52,9 @@ struct DialogRequestHandler {
 impl RequestHandler for DialogRequestHandler {
     fn handle(&self, server_request: ServerRequest) -> Option<HandlerFuture> {
         let target = match &self.lookup {
-            CauseLookup::Call(call) => RequestTarget::for_call(&self.dialog, *call, self.dialog.capabilities.get()),
+            CauseLookup::Call(call) => {
+                RequestTarget::for_call(&self.dialog, *call, self.dialog.capabilities.get())
+            }
             CauseLookup::Router(router) => router.target_in_dialog(&self.dialog, &server_request),
         };
         answer_request(Some(target), &self.dialog.cwd, &self.spec, server_request)
@@ -75,7 +82,11 @@ pub(super) enum RequestCause {
 }
 
 impl<'a> RequestTarget<'a> {
-    pub(super) fn for_call(dialog: &'a Arc<DialogState>, call: u64, capabilities: DialogCapabilities) -> Self {
+    pub(super) fn for_call(
+        dialog: &'a Arc<DialogState>,
+        call: u64,
+        capabilities: DialogCapabilities,
+    ) -> Self {
         RequestTarget { dialog, cause: RequestCause::Call(call), carrier: Some(call), capabilities }
     }
 }
@@ -105,7 +116,12 @@ pub(super) fn answer_request(
     }
     match capabilities.refusal(&server_request.method, server_request.params.json()) {
         Some(refusal) => Some(Box::pin(async { Err(refusal) })),
-        None => Some(open_request(Arc::clone(dialog), Arc::from(spec.id.as_str()), (cause, carrier), server_request)),
+        None => Some(open_request(
+            Arc::clone(dialog),
+            Arc::from(spec.id.as_str()),
+            (cause, carrier),
+            server_request,
+        )),
     }
 }
 
@@ -120,17 +136,24 @@ fn open_request(
     let (call, calls) = match cause {
         RequestCause::Call(call) => (Some(call), vec![call]),
         RequestCause::OneOf(calls) => (None, calls),
-        RequestCause::Ended => return reject_request("the call that caused this request has ended"),
+        RequestCause::Ended => {
+            return reject_request("the call that caused this request has ended");
+        }
     };
     // Each of these calls may be the one that waits for the answer.
     let pause = server_request.pause(|tag| tag.is_some_and(|tag| calls.contains(&tag)));
     let params = server_request.params.raw().unwrap_or_else(|| ObjectWriter::new().finish());
     let ServerRequest { method, cancellation, .. } = server_request;
-    let request = PendingRequest { id: 0, call, calls, carrier, server, method, params, cancellation };
+    let request =
+        PendingRequest { id: 0, call, calls, carrier, server, method, params, cancellation };
     let (request, answer) = match dialog.requests.add(request) {
         Ok(added) => added,
-        Err(AddRequestError::TooMany) => return reject_request("too many pending requests in this dialog"),
-        Err(AddRequestError::CallEnded) => return reject_request("the call that caused this request has ended"),
+        Err(AddRequestError::TooMany) => {
+            return reject_request("too many pending requests in this dialog");
+        }
+        Err(AddRequestError::CallEnded) => {
+            return reject_request("the call that caused this request has ended");
+        }
     };
     let open = PendingRequestGuard { dialog: Arc::clone(&dialog), id: request.id };
     let id = Arc::clone(&dialog.id);

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
-use toolcrib_upstream::conn::{CatalogChange, ChangeKind, ConnUpdate, ServerState, ConnView};
-use toolcrib_upstream::supervise::{SupervisorListener, ConnRole};
+use toolcrib_upstream::conn::{CatalogChange, ChangeKind, ConnUpdate, ConnView, ServerState};
+use toolcrib_upstream::supervise::{ConnRole, SupervisorListener};
 use toolcrib_wire::Notification;
 
-use super::events::{HostEvent, EventBus};
+use super::events::{EventBus, HostEvent};
 
 /// Receives the updates of all servers.
 #[derive(Debug)]
@@ -36,7 +36,12 @@ impl ConnectionEvents {
 
     /// Registers a server, so that its updates can be published under its key.
     pub(super) fn add_server(&self, number: u64, key: Arc<str>, view: &ConnView) {
-        self.lock().entry(number).or_insert(KnownServer { key, state: None, restarts: 0, lessee: None });
+        self.lock().entry(number).or_insert(KnownServer {
+            key,
+            state: None,
+            restarts: 0,
+            lessee: None,
+        });
         self.publish_state(number, view);
     }
 
@@ -72,7 +77,13 @@ impl ConnectionEvents {
         self.lock().get(&number).map(|server| Arc::clone(&server.key))
     }
 
-    fn publish_notification(&self, number: u64, source: &ConnRole, notification: Notification, in_call: bool) {
+    fn publish_notification(
+        &self,
+        number: u64,
+        source: &ConnRole,
+        notification: Notification,
+        in_call: bool,
+    ) {
         let servers = self.lock();
         let Some(server) = servers.get(&number) else { return };
         let dialog = match source {
@@ -83,7 +94,13 @@ impl ConnectionEvents {
         drop(servers);
         let params = notification.params.raw();
         let method = notification.method;
-        self.events.publish(HostEvent::ServerNotification { server, dialog, method, params, in_call });
+        self.events.publish(HostEvent::ServerNotification {
+            server,
+            dialog,
+            method,
+            params,
+            in_call,
+        });
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, KnownServer>> {
@@ -101,7 +118,8 @@ impl SupervisorListener for ConnectionEvents {
                 for notification in announced.into_iter().filter(|_| changes.is_empty()) {
                     self.publish_notification(number, source, notification, false);
                 }
-                let is_for_all = *source == ConnRole::Main && !is_dialog_only && !changes.is_empty();
+                let is_for_all =
+                    *source == ConnRole::Main && !is_dialog_only && !changes.is_empty();
                 if let Some(server) = self.server_key(number).filter(|_| is_for_all) {
                     warn_about_changes(&server, "list changed", &changes);
                     self.events.publish(HostEvent::ListsChanged { server, changes });
@@ -121,7 +139,10 @@ impl SupervisorListener for ConnectionEvents {
                 return self.publish_notification(number, source, notification, in_call);
             }
             // The state of a leased session is not the server's state.
-            (ConnUpdate::StateChanged(_) | ConnUpdate::CatalogDiffers { .. }, ConnRole::Dedicated(_)) => return,
+            (
+                ConnUpdate::StateChanged(_) | ConnUpdate::CatalogDiffers { .. },
+                ConnRole::Dedicated(_),
+            ) => return,
             (ConnUpdate::Anomaly(_), _) => {}
         }
         self.wakeup.notify_one();

@@ -17,22 +17,22 @@ use toolcrib_upstream::schema::SchemaValidator;
 use toolcrib_upstream::supervise::{Server, Supervisor};
 use toolcrib_upstream::transport::Permissions;
 
-use super::client_capabilities::DialogCapabilities;
-use super::server_requests::ServerRequestRouter;
-use super::dialog_table::DialogTable;
-use super::connection_events::ConnectionEvents;
-use super::events::{HostEvent, EventBus};
-use super::result_cache::FullResults;
 use super::call_metrics::CallMetrics;
+use super::client_capabilities::DialogCapabilities;
+use super::connection_events::ConnectionEvents;
+use super::dialog_table::DialogTable;
+use super::events::{EventBus, HostEvent};
+use super::host_snapshot::{HostSnapshot, RunningServers, SnapshotInput, plan_registry};
 use super::problems::{ProblemChanges, ProblemTable};
-use super::host_snapshot::{SnapshotInput, HostSnapshot, RunningServers, plan_registry};
-use super::reload::Reload;
-use super::running_server::RunningServer;
-use super::slot::ServerSlot;
 use super::reconciler::ReconcilerCommand;
+use super::reload::Reload;
+use super::result_cache::FullResults;
+use super::running_server::RunningServer;
+use super::server_requests::ServerRequestRouter;
+use super::slot::ServerSlot;
+use super::snapshot_readers::{SnapshotReader, SnapshotReaders};
 use super::tool_counters::ToolCounters;
 use super::trust::Trust;
-use super::snapshot_readers::{SnapshotReader, SnapshotReaders};
 use crate::access::{Attachments, Grants, NativeReach};
 use crate::registry::NativeToolset;
 use crate::store::{ServerOverride, Store};
@@ -100,7 +100,8 @@ impl Core {
     pub(super) fn new(parts: CoreParts) -> Self {
         let events = EventBus::default();
         let connection_events = Arc::new(ConnectionEvents::new(events.clone()));
-        let supervisor = Supervisor::new(Arc::clone(&parts.conn_context), Arc::clone(&connection_events) as _);
+        let supervisor =
+            Supervisor::new(Arc::clone(&parts.conn_context), Arc::clone(&connection_events) as _);
         let reach = parts.native.iter().map(|(toolset, to)| (toolset.name().to_owned(), *to));
         // The first snapshot is empty, but readable.
         let readers = SnapshotReaders::default();
@@ -155,7 +156,8 @@ impl Core {
     /// on.
     pub(super) fn apply_host_settings(&self, config: &Config) {
         let host = &config.host;
-        let toolcrib_config::model::host::HostPermissions { spawn, network, docker } = host.permissions;
+        let toolcrib_config::model::host::HostPermissions { spawn, network, docker } =
+            host.permissions;
         self.conn_context.permissions.set(Permissions { spawn, network, docker });
         self.conn_context.server_limit.set_max(host.max_servers);
         self.conn_context.sources.configure(config);
@@ -219,7 +221,11 @@ impl Core {
         router: Arc<ServerRequestRouter>,
         metrics: Arc<CallMetrics>,
     ) -> Arc<RunningServer> {
-        self.connection_events.add_server(server.number(), server.spec().key().into(), &server.main().view());
+        self.connection_events.add_server(
+            server.number(),
+            server.spec().key().into(),
+            &server.main().view(),
+        );
         let (running, lease_workers) = RunningServer::new(self, server, router, metrics);
         lease_workers.into_iter().for_each(|lease_worker| self.spawn_task(lease_worker));
         for changes in running.lease_changes() {
@@ -240,7 +246,8 @@ impl Core {
         let (readers, supervisor) = (self.readers.clone(), self.supervisor.clone());
         let connection_events = Arc::clone(&self.connection_events);
         self.spawn_task(async move {
-            let limit = running.server.main().setup().settings.drain_kill.unwrap_or(TURN_DRAIN_TIMEOUT);
+            let limit =
+                running.server.main().setup().settings.drain_kill.unwrap_or(TURN_DRAIN_TIMEOUT);
             readers.wait_for_older(version, limit).await;
             running.retire_leases();
             supervisor.retire(&running.server);
@@ -267,7 +274,11 @@ impl Core {
     /// Replaces the problems of one group with those of a reload. Errors are logged by every
     /// reload, because a reload that fails like the one before is a new failure. Returns the
     /// problems that the reload has to log.
-    pub(super) fn set_reload_problems(&self, problem_group: &str, problems: &[Problem]) -> Vec<Problem> {
+    pub(super) fn set_reload_problems(
+        &self,
+        problem_group: &str,
+        problems: &[Problem],
+    ) -> Vec<Problem> {
         let added = self.update_problems(problem_group, problems.to_vec());
         let is_logged = |problem: &&Problem| problem.is_error() || added.contains(problem);
         problems.iter().filter(is_logged).cloned().collect()

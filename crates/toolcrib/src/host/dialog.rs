@@ -9,13 +9,13 @@ use toolcrib_config::model::policy::Roots;
 use toolcrib_wire::view::LogLevel;
 use toolcrib_wire::{Era, RawJson, RpcError, method};
 
-use super::client_capabilities::{DialogCapabilities, DeclaredCapabilities};
 use super::background_calls::BackgroundCalls;
 use super::call::{CallRequest, Execution};
+use super::client_capabilities::{DeclaredCapabilities, DialogCapabilities};
+use super::dialog_lists::DialogLists;
 use super::events::EventBus;
 use super::handle::{Host, ListWait};
-use super::dialog_lists::DialogLists;
-use super::pending_requests::{UnattendedCall, PendingRequest, PendingRequests};
+use super::pending_requests::{PendingRequest, PendingRequests, UnattendedCall};
 use super::running_server::RunningServer;
 use super::turn::Turn;
 use crate::access::Switches;
@@ -161,7 +161,9 @@ impl Dialog {
 
     /// Switches a server on or off for this dialog only. The switch is kept as long as the dialog.
     pub async fn set_switch(&self, server: &str, on: bool) -> Result<(), SwitchError> {
-        let key = self.resolve_server_key(server).ok_or_else(|| SwitchError::NoServer(server.to_owned()))?;
+        let key = self
+            .resolve_server_key(server)
+            .ok_or_else(|| SwitchError::NoServer(server.to_owned()))?;
         let kept = self.host.core().store.set_switch(&self.inner.id, &key, on).await;
         kept.map_err(SwitchError::Store)?;
         let mut switches = self.inner.switches.lock().unwrap_or_else(PoisonError::into_inner);
@@ -211,7 +213,8 @@ impl Dialog {
             .flat_map(|running| {
                 let held = running.leases().into_iter().filter(|it| it.dialog == self.inner.id);
                 let session = running.spec().policy.session.clone();
-                held.filter_map(move |lease| reminder_for_lease(&lease, &session)).collect::<Vec<_>>()
+                held.filter_map(move |lease| reminder_for_lease(&lease, &session))
+                    .collect::<Vec<_>>()
             })
             .collect();
         reminders.sort_by(|a, b| a.server.cmp(&b.server));
@@ -245,8 +248,8 @@ impl Dialog {
         self.inner.capabilities.add(capabilities);
     }
 
-    /// Announces that the client's roots have changed, to the servers that were told of root
-    /// changes.
+    /// Announces that the client's roots have changed, if the dialog has declared such
+    /// announcements.
     pub fn notify_roots_changed(&self, params: Option<&RawJson>) {
         if !self.inner.capabilities.get().roots_changes {
             return;

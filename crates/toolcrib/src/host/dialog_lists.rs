@@ -11,11 +11,11 @@ use toolcrib_upstream::conn::Catalog;
 
 use super::core::Core;
 use super::events::HostEvent;
-use super::pinning::{PinCheck, check_catalog};
 use super::host_snapshot::{CheckedCatalog, HostSnapshot};
+use super::pinning::{PinCheck, check_catalog};
+use super::reconciler::{Reconciler, slots_mut};
 use super::running_server::SessionList;
 use super::slot::ServerSlot;
-use super::reconciler::{Reconciler, slots_mut};
 
 /// Some servers add tools right after a session opens, depending on the client's capabilities, and
 /// announce the change. Lists of younger sessions are not final.
@@ -87,8 +87,7 @@ impl SessionLists {
         shared: Option<&CheckedCatalog>,
         pins: Pins,
     ) -> Option<Option<CheckedCatalog>> {
-        let by_now =
-            self.0.iter().filter(|it| it.shared.as_ref() == shared && it.pins == pins);
+        let by_now = self.0.iter().filter(|it| it.shared.as_ref() == shared && it.pins == pins);
         let mut alike = by_now
             .filter(|it| Arc::ptr_eq(&it.catalog, catalog) || it.catalog.offers_same(catalog));
         alike.next().map(|it| it.list.clone())
@@ -100,8 +99,9 @@ impl SessionLists {
     }
 
     fn retain_listed(&mut self, listed: &[(Arc<str>, SessionList)]) {
-        let is_listed =
-            |it: &CheckedList| listed.iter().any(|(_, (listed, _))| Arc::ptr_eq(listed, &it.catalog));
+        let is_listed = |it: &CheckedList| {
+            listed.iter().any(|(_, (listed, _))| Arc::ptr_eq(listed, &it.catalog))
+        };
         self.0.retain(is_listed);
     }
 }
@@ -132,7 +132,10 @@ impl Reconciler {
         due
     }
 
-    fn publish_dialog_lists(&mut self, mut found: HashMap<Arc<str>, BTreeMap<u64, CheckedCatalog>>) {
+    fn publish_dialog_lists(
+        &mut self,
+        mut found: HashMap<Arc<str>, BTreeMap<u64, CheckedCatalog>>,
+    ) {
         let ids: BTreeSet<Arc<str>> = found.keys().chain(self.overlays.keys()).cloned().collect();
         for id in ids {
             let (before, now) = (self.overlays.get(&id), found.remove(&id));
@@ -154,7 +157,8 @@ impl Reconciler {
     /// Returns the overlay of another dialog if it is equal, else a new one.
     fn shared_overlay(&self, by_server: BTreeMap<u64, CheckedCatalog>) -> Arc<ListOverlay> {
         let same = self.overlays.values().find(|lists| lists.by_server == by_server);
-        same.cloned().unwrap_or_else(|| Arc::new(ListOverlay { by_server, cached: Mutex::default() }))
+        same.cloned()
+            .unwrap_or_else(|| Arc::new(ListOverlay { by_server, cached: Mutex::default() }))
     }
 }
 

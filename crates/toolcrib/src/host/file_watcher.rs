@@ -52,9 +52,7 @@ impl FileWatcher {
             }
         });
         let watcher = watcher
-            .inspect_err(
-                |error| tracing::warn!(%error, "cannot watch files; polling instead"),
-            )
+            .inspect_err(|error| tracing::warn!(%error, "cannot watch files; polling instead"))
             .ok();
         let (folders, poller) = (BTreeMap::new(), JoinSet::new());
         FileWatcher { changed, watched, watcher, folders, poll: None, poller }
@@ -96,7 +94,11 @@ impl FileWatcher {
         self.poll = poll;
         self.poller = JoinSet::new();
         if let Some(poll) = poll {
-            self.poller.spawn(poll_files(Arc::clone(&self.watched), Arc::clone(&self.changed), poll));
+            self.poller.spawn(poll_files(
+                Arc::clone(&self.watched),
+                Arc::clone(&self.changed),
+                poll,
+            ));
         }
     }
 
@@ -133,7 +135,8 @@ async fn poll_files(watched: Arc<Mutex<WatchedFiles>>, changed: Arc<Notify>, pol
     loop {
         tokio::time::sleep(poll).await;
         let before = watched.lock().unwrap_or_else(PoisonError::into_inner).files.clone();
-        let now: BTreeMap<_, _> = before.keys().map(|file| (file.clone(), file_stamp(file))).collect();
+        let now: BTreeMap<_, _> =
+            before.keys().map(|file| (file.clone(), file_stamp(file))).collect();
         if now == before {
             continue;
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use toolcrib_config::model::policy::{ReloadTrigger, ServerScope};
 use toolcrib_config::{Config, ServerSpec, Workspace, compile};
 
-use super::core::Core;
 use super::config_files::FileSystemLookup;
+use super::core::Core;
 use super::slot::ServerSlot;
 use super::trust::Trust;
 

@@ -13,19 +13,19 @@ use toolcrib_config::model::policy::{Connect, ReloadTrigger};
 use toolcrib_config::{Config, Problem};
 use toolcrib_upstream::conn::{ConnEvent, Demand};
 
-use super::client_capabilities::DeclaredCapabilities;
 use super::background_calls::BackgroundCalls;
 use super::builder::HostBuilder;
+use super::client_capabilities::DeclaredCapabilities;
 use super::core::Core;
 use super::dialog::{Dialog, DialogRequest, DialogState};
-use super::events::EventListener;
 use super::dialog_lists::DialogLists;
+use super::events::EventListener;
 use super::pending_requests::PendingRequests;
+use super::reconciler::ReconcilerCommand;
 use super::reload::Reload;
 use super::running_server::RunningServer;
 use super::slot::{is_away, startup_timeout};
-use super::status::{ServerStatus, HostStats, server_status};
-use super::reconciler::ReconcilerCommand;
+use super::status::{HostStats, ServerStatus, server_status};
 use super::tool_counters::ToolCount;
 use super::visibility::Visibility;
 use crate::access::{DEFAULT_AGENT, ToolsetPermissions, ToolsetRef};
@@ -170,10 +170,11 @@ impl Host {
         let id: Arc<str> = request.id.unwrap_or_else(generate_dialog_id).into();
         let agent: Arc<str> = request.agent.as_deref().unwrap_or(DEFAULT_AGENT).into();
         let principal = request.principal;
-        let check_owner = |inner: Arc<DialogState>| match inner.agent == agent && inner.principal == principal {
-            true => Ok(Dialog { host: self.clone(), inner }),
-            false => Err(DialogError::OwnedByAnother),
-        };
+        let check_owner =
+            |inner: Arc<DialogState>| match inner.agent == agent && inner.principal == principal {
+                true => Ok(Dialog { host: self.clone(), inner }),
+                false => Err(DialogError::OwnedByAnother),
+            };
         if let Some(inner) = core.dialogs.get(&id) {
             return check_owner(inner);
         }
@@ -183,7 +184,9 @@ impl Host {
             agent: Arc::clone(&agent),
             principal: principal.clone(),
             era: request.era,
-            capabilities: DeclaredCapabilities::new(request.capabilities.unwrap_or(core.capabilities)),
+            capabilities: DeclaredCapabilities::new(
+                request.capabilities.unwrap_or(core.capabilities),
+            ),
             switches: Mutex::new(Arc::new(switches.into_iter().collect())),
             lists: DialogLists::default(),
             requests: PendingRequests::default(),
@@ -201,7 +204,9 @@ impl Host {
     async fn enter_folder(&self, new: Arc<DialogState>) -> Result<Arc<DialogState>, DialogError> {
         let core = self.core();
         if new.cwd != core.workspace.root {
-            let entered = self.send_command(|reply| ReconcilerCommand::EnterFolder(new.cwd.clone(), reply)).await;
+            let entered = self
+                .send_command(|reply| ReconcilerCommand::EnterFolder(new.cwd.clone(), reply))
+                .await;
             entered.ok_or(DialogError::Closing)?;
         }
         let inner = core.dialogs.get_or_insert(Arc::clone(&new));
@@ -255,9 +260,15 @@ impl Host {
     }
 
     /// One server, by its id or key.
-    pub fn server(&self, name: &str) -> Result<ServerStatus, super::server_operations::ServerOperationError> {
+    pub fn server(
+        &self,
+        name: &str,
+    ) -> Result<ServerStatus, super::server_operations::ServerOperationError> {
         let key = Arc::clone(&self.find_server(name)?.key);
-        let gone = || super::server_operations::ServerOperationError::NoServer { name: name.to_owned(), known: Vec::new() };
+        let gone = || super::server_operations::ServerOperationError::NoServer {
+            name: name.to_owned(),
+            known: Vec::new(),
+        };
         self.servers().into_iter().find(|server| server.key == key).ok_or_else(gone)
     }
 
@@ -407,7 +418,11 @@ impl Host {
 
     /// The servers to list now, because their lists are unknown or may be outdated; and the servers
     /// that are away.
-    fn servers_to_list(&self, dialog: &DialogState, waits: ListWait) -> (Vec<Arc<RunningServer>>, Vec<Arc<RunningServer>>) {
+    fn servers_to_list(
+        &self,
+        dialog: &DialogState,
+        waits: ListWait,
+    ) -> (Vec<Arc<RunningServer>>, Vec<Arc<RunningServer>>) {
         let published = self.core().published.load_full();
         let switches = dialog.switches();
         let seen = published.registry.view(Some(&dialog.cwd)).servers();
@@ -440,17 +455,25 @@ impl Host {
     }
 
     /// Finds a server by its id or key, in all folders.
-    pub(super) fn find_server(&self, name: &str) -> Result<Arc<RunningServer>, super::server_operations::ServerOperationError> {
+    pub(super) fn find_server(
+        &self,
+        name: &str,
+    ) -> Result<Arc<RunningServer>, super::server_operations::ServerOperationError> {
         let published = self.core().published.load_full();
         let mut found = published.registry.servers().filter(|server| server.matches_name(name));
         match (found.next(), found.next()) {
             (Some(server), None) => published.running_server(server).cloned(),
-            (Some(first), Some(_)) if &*first.key == name => published.running_server(first).cloned(),
+            (Some(first), Some(_)) if &*first.key == name => {
+                published.running_server(first).cloned()
+            }
             _ => None,
         }
         .ok_or_else(|| {
             let known = published.registry.servers().map(|server| server.id().to_owned());
-            super::server_operations::ServerOperationError::NoServer { name: name.to_owned(), known: known.collect() }
+            super::server_operations::ServerOperationError::NoServer {
+                name: name.to_owned(),
+                known: known.collect(),
+            }
         })
     }
 

@@ -14,7 +14,7 @@ use super::slot::{ServerSlot, SlotState};
 use super::snapshot_readers::SnapshotReader;
 use crate::access::Grants;
 use crate::registry::{
-    self, PlanInput, NativeToolset, ServerLists, Presence, Scope, Snapshot, ServerInput, plan,
+    self, NativeToolset, PlanInput, Presence, Scope, ServerInput, ServerLists, Snapshot, plan,
 };
 
 /// Everything that a call or a list reads, as one consistent value.
@@ -94,7 +94,10 @@ impl SnapshotInput {
 }
 
 impl HostSnapshot {
-    pub(super) fn running_server(&self, server: &registry::RegisteredServer) -> Option<&Arc<RunningServer>> {
+    pub(super) fn running_server(
+        &self,
+        server: &registry::RegisteredServer,
+    ) -> Option<&Arc<RunningServer>> {
         self.servers.get(&server.scope)?.get(&server.key)
     }
 
@@ -103,7 +106,11 @@ impl HostSnapshot {
     }
 
     /// The same snapshot with other catalogs of some servers, by server number.
-    pub(super) fn with_lists(&self, native: &[NativeToolset], lists: &BTreeMap<u64, CheckedCatalog>) -> Self {
+    pub(super) fn with_lists(
+        &self,
+        native: &[NativeToolset],
+        lists: &BTreeMap<u64, CheckedCatalog>,
+    ) -> Self {
         let own = |input: &SnapshotInput| match lists.get(&input.server) {
             Some(list) => input.with_list(list),
             None => input.clone(),
@@ -148,7 +155,8 @@ pub(super) fn plan_registry(
         }),
     });
     // Without servers that need them, these tools would only occupy names that servers may want.
-    let has_resource_tools = inputs.iter().any(|input| resource_tools::exposes_as_tools(&input.spec));
+    let has_resource_tools =
+        inputs.iter().any(|input| resource_tools::exposes_as_tools(&input.spec));
     let is_there = |it: &&NativeToolset| has_resource_tools || it.name() != resource_tools::TOOLSET;
     let native: Vec<NativeToolset> = native.iter().filter(is_there).cloned().collect();
     plan(&PlanInput {

@@ -204,8 +204,9 @@ impl PendingRequests {
         self.changed.send_modify(|_| ());
         for waiting in ended {
             // The server may have ended the request just now.
-            let _ =
-                waiting.reply.send(Err(RpcError::internal("the call that caused this request was cancelled")));
+            let _ = waiting
+                .reply
+                .send(Err(RpcError::internal("the call that caused this request was cancelled")));
         }
     }
 
@@ -244,8 +245,7 @@ impl RequestTable {
     ) -> Option<(u64, DialogCapabilities)> {
         let capabilities = |call: u64| self.calls.get(&call)?.capabilities;
         let capabilities = |call: u64| capabilities(call).unwrap_or(default);
-        let is_asked =
-            |call: u64| self.waiting.values().any(|it| it.request.carrier == Some(call));
+        let is_asked = |call: u64| self.waiting.values().any(|it| it.request.carrier == Some(call));
         let rank = |call: u64| match (self.unattended.contains(&call), is_asked(call)) {
             (false, false) => 0,
             (false, true) => 1,
@@ -260,16 +260,29 @@ impl RequestTable {
     }
 
     /// The likeliest of the calls with a client that can be asked.
-    fn likeliest_able_call(&self, calls: &[u64], request: &PendingRequest, default: DialogCapabilities) -> Option<u64> {
-        let can_ask =
-            |capabilities: DialogCapabilities| capabilities.refusal(&request.method, request.params.json()).is_none();
-        let capabilities_of = |call: &u64| self.calls.get(call).and_then(|it| it.capabilities).unwrap_or(default);
-        let able: Vec<u64> = calls.iter().copied().filter(|call| can_ask(capabilities_of(call))).collect();
+    fn likeliest_able_call(
+        &self,
+        calls: &[u64],
+        request: &PendingRequest,
+        default: DialogCapabilities,
+    ) -> Option<u64> {
+        let can_ask = |capabilities: DialogCapabilities| {
+            capabilities.refusal(&request.method, request.params.json()).is_none()
+        };
+        let capabilities_of =
+            |call: &u64| self.calls.get(call).and_then(|it| it.capabilities).unwrap_or(default);
+        let able: Vec<u64> =
+            calls.iter().copied().filter(|call| can_ask(capabilities_of(call))).collect();
         self.likeliest_call(&able, default, can_ask).map(|(call, _)| call)
     }
 
     /// Removes a call from all requests. Returns the requests that end with the call.
-    fn remove_call(&mut self, call: u64, end: CallEnd, default: DialogCapabilities) -> Vec<WaitingRequest> {
+    fn remove_call(
+        &mut self,
+        call: u64,
+        end: CallEnd,
+        default: DialogCapabilities,
+    ) -> Vec<WaitingRequest> {
         let mut ended = Vec::new();
         let affected = self.waiting.values().filter(|it| it.request.calls.contains(&call));
         let affected: Vec<u64> = affected.map(|it| it.request.id).collect();
@@ -325,7 +338,8 @@ mod tests {
     fn dis_41_newest_attended_call_without_a_request_carries_the_next_request() {
         let requests = with_calls(&[(1, None), (2, None), (3, None)]);
         let likeliest = |calls: &[u64]| {
-            let found = requests.likeliest_call(calls, PERSON, |capabilities| capabilities.elicitation);
+            let found =
+                requests.likeliest_call(calls, PERSON, |capabilities| capabilities.elicitation);
             found.map(|(call, _)| call)
         };
         assert_eq!(likeliest(&[1, 2, 3]), Some(3));
@@ -350,7 +364,11 @@ mod tests {
         let likeliest = || requests.likeliest_call(&[1, 2], PERSON, |it| it.elicitation).unwrap();
         assert_eq!(likeliest(), (1, PERSON));
         requests.lock().unattended.insert(1);
-        assert_eq!(likeliest(), (2, DialogCapabilities::default()), "the capable call is unattended");
+        assert_eq!(
+            likeliest(),
+            (2, DialogCapabilities::default()),
+            "the capable call is unattended"
+        );
     }
 
     #[test]
@@ -359,11 +377,7 @@ mod tests {
         let (both, mut answer) = requests.add(request(None, &[1, 2], 2)).unwrap();
         let (own, mut own_answer) = requests.add(request(Some(2), &[2], 2)).unwrap();
         requests.close_call(2, CallEnd::Abandoned, PERSON);
-        assert_eq!(
-            carrier(&requests, both.id),
-            Some(Some(1)),
-            "the other call may have caused it"
-        );
+        assert_eq!(carrier(&requests, both.id), Some(Some(1)), "the other call may have caused it");
         assert!(answer.try_recv().is_err());
         assert_eq!(carrier(&requests, own.id), None, "its only call was abandoned");
         assert!(own_answer.try_recv().unwrap().is_err(), "the server gets an error");
@@ -380,14 +394,21 @@ mod tests {
         requests.close_call(2, CallEnd::Answered, PERSON);
         assert_eq!(carrier(&requests, asked.id), Some(Some(1)));
         requests.close_call(1, CallEnd::Abandoned, PERSON);
-        assert_eq!(carrier(&requests, asked.id), Some(None), "the answered call may have caused it");
+        assert_eq!(
+            carrier(&requests, asked.id),
+            Some(None),
+            "the answered call may have caused it"
+        );
         assert!(requests.answer(asked.id, Ok(ObjectWriter::new().finish())));
     }
 
     #[test]
     fn request_of_an_ended_call_is_refused() {
         let requests = with_calls(&[(1, None)]);
-        assert_eq!(requests.add(request(Some(7), &[7], 7)).unwrap_err(), AddRequestError::CallEnded);
+        assert_eq!(
+            requests.add(request(Some(7), &[7], 7)).unwrap_err(),
+            AddRequestError::CallEnded
+        );
         let (asked, _answer) = requests.add(request(None, &[1, 7], 7)).unwrap();
         assert_eq!((asked.calls, asked.carrier), (vec![1], Some(1)));
     }

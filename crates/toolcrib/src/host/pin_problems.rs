@@ -33,7 +33,8 @@ pub(super) fn changed_definition(
 
 pub(super) fn more_changed_definitions(spec: &ServerSpec, more: usize) -> Problem {
     let text = format!("the definitions of {more} more tools of `{}` have changed", spec.id);
-    let mut problem = with_location(Problem::warning(CHANGED, text), spec).fix("see `toolcrib accept`");
+    let mut problem =
+        with_location(Problem::warning(CHANGED, text), spec).fix("see `toolcrib accept`");
     problem.id += ":more";
     problem
 }
@@ -74,7 +75,6 @@ pub(super) fn too_many_tools(spec: &ServerSpec, excess: usize, is_enforced: bool
         true => Problem::error(FULL, format!("{text}; they are withheld")),
         false => Problem::warning(FULL, text),
     };
-    with_location(problem, spec).fix(
-        "check whether the server keeps renaming its tools; if not, raise `limits.pins`",
-    )
+    with_location(problem, spec)
+        .fix("check whether the server keeps renaming its tools; if not, raise `limits.pins`")
 }

@@ -14,13 +14,15 @@ use toolcrib_wire::view::ToolView;
 
 use super::core::Core;
 use super::events::HostEvent;
+use super::host_snapshot::CheckedCatalog;
 use super::pin_problems::{
     changed_definition, more_changed_definitions, too_many_tools, unreadable_pins, unwritten_pins,
 };
-use super::host_snapshot::CheckedCatalog;
-use super::slot::ServerSlot;
 use super::reconciler::{Reconciler, slots, slots_mut};
-use crate::registry::{PinComparison, ToolFingerprint, compare_definitions, canonical_definition, definition_diff};
+use super::slot::ServerSlot;
+use crate::registry::{
+    PinComparison, ToolFingerprint, canonical_definition, compare_definitions, definition_diff,
+};
 use crate::store::{Pin, PinnedServer, StoreError};
 
 /// Maximum number of changed tools per server that are reported with their difference. Further
@@ -102,18 +104,21 @@ impl SlotPins {
     /// Whether this catalog was checked in this mode. Pins that could not be loaded are loaded
     /// again at every opportunity.
     fn is_checked(&self, catalog: &Arc<Catalog>, pins: Pins) -> bool {
-        let known = self.checked.as_ref().filter(|(_, by)| *by == pins && self.load_error.is_none());
+        let known =
+            self.checked.as_ref().filter(|(_, by)| *by == pins && self.load_error.is_none());
         known.is_some_and(|(checked, _)| Arc::ptr_eq(&checked.catalog, catalog))
     }
 
     /// Whether the tools equal those of the last checked catalog, so that no new check is needed.
     fn has_same_tools_as(&self, catalog: &Catalog) -> bool {
-        let known = self.checked.as_ref().filter(|it| it.1 != Pins::Off && self.load_error.is_none());
+        let known =
+            self.checked.as_ref().filter(|it| it.1 != Pins::Off && self.load_error.is_none());
         known.is_some_and(|(checked, _)| checked.catalog.has_same_tools(catalog))
     }
 
     fn set_known(&mut self, pins: Vec<Pin>) {
-        self.known = Some(pins.into_iter().map(|pin| (pin.tool.clone(), pin_fingerprint(&pin))).collect());
+        self.known =
+            Some(pins.into_iter().map(|pin| (pin.tool.clone(), pin_fingerprint(&pin))).collect());
     }
 
     /// Takes the pins to save. After a failed attempt, pins that were accepted with another
@@ -183,7 +188,10 @@ impl Reconciler {
         let server = |slot: &ServerSlot| pinned_server(&self.core, &slot.key);
         let servers = unknown.iter().map(|slot| server(slot)).collect();
         if let Ok(pins) = self.core.store.pins(servers).await {
-            return unknown.into_iter().zip(pins).for_each(|(slot, pins)| slot.pins.set_known(pins));
+            return unknown
+                .into_iter()
+                .zip(pins)
+                .for_each(|(slot, pins)| slot.pins.set_known(pins));
         }
         for slot in unknown {
             match self.core.store.pins(vec![server(slot)]).await {
@@ -209,13 +217,15 @@ impl Reconciler {
         for slot in slots_mut(&mut self.folders, &mut self.added) {
             let is_meant =
                 |it: &ChangedDefinition| tool.is_none_or(|name| it.name == name || it.tool == name);
-            let meant: Vec<_> = slot.changed_definitions().filter(|(changed, _)| is_meant(changed)).collect();
+            let meant: Vec<_> =
+                slot.changed_definitions().filter(|(changed, _)| is_meant(changed)).collect();
             if meant.is_empty() {
                 continue;
             }
             let (meant, pins): (Vec<_>, Vec<Pin>) =
                 meant.into_iter().map(|(changed, tool)| (changed, tool_pin(&tool))).unzip();
-            let prints = pins.iter().map(|pin| (pin.tool.clone(), pin_fingerprint(pin))).collect::<Vec<_>>();
+            let prints =
+                pins.iter().map(|pin| (pin.tool.clone(), pin_fingerprint(pin))).collect::<Vec<_>>();
             let (server, limit) = (pinned_server(&core, &slot.key), pin_limit(&slot.spec));
             core.store.set_pins(&server, pins.into(), limit).await?;
             if let Some((checked, _)) = &mut slot.pins.checked {
@@ -234,7 +244,10 @@ impl Reconciler {
         let is_enforced = pins == Pins::Enforce;
         for slot in slots(&self.folders, &self.added) {
             let changed: Vec<_> = slot.changed_definitions().map(|(changed, _)| changed).collect();
-            let described = changed.iter().take(MAX_DESCRIBED).map(|it| changed_definition(&slot.spec, it, is_enforced));
+            let described = changed
+                .iter()
+                .take(MAX_DESCRIBED)
+                .map(|it| changed_definition(&slot.spec, it, is_enforced));
             let more = changed.len().saturating_sub(MAX_DESCRIBED);
             let rest = (more > 0).then(|| more_changed_definitions(&slot.spec, more));
             let load_error = slot.pins.load_error.as_ref();
@@ -285,7 +298,8 @@ fn save_pins(core: &Core, slot: &ServerSlot) {
     }
     let (store, server) = (core.store.clone(), pinned_server(core, &slot.key));
     let limit = pin_limit(&slot.spec);
-    let (unsaved, connection_events) = (Arc::clone(&slot.pins.unsaved), Arc::clone(&core.connection_events));
+    let (unsaved, connection_events) =
+        (Arc::clone(&slot.pins.unsaved), Arc::clone(&core.connection_events));
     core.spawn_task(async move {
         for some in pins {
             let kept = store.set_pins(&server, Arc::clone(&some), limit).await;
@@ -310,7 +324,11 @@ fn lock(unsaved: &Mutex<UnsavedPins>) -> MutexGuard<'_, UnsavedPins> {
 
 /// Compares the tools with the pins. Pure, but slow for servers with thousands of tools, so it runs
 /// in a blocking task.
-fn scan_tools(mut known: HashMap<String, ToolFingerprint>, tools: &[ToolView], limit: usize) -> PinScan {
+fn scan_tools(
+    mut known: HashMap<String, ToolFingerprint>,
+    tools: &[ToolView],
+    limit: usize,
+) -> PinScan {
     let PinComparison { changed, mut new, reworded } = compare_definitions(&known, tools);
     let unpinned = new.split_off(new.len().min(limit.saturating_sub(known.len())));
     let at = |index: &usize| tools.get(*index);
@@ -334,7 +352,8 @@ async fn describe_changes(
     server: &PinnedServer,
     changed: Vec<(String, Option<String>)>,
 ) -> Vec<ChangedDefinition> {
-    let names = changed.iter().take(MAX_DESCRIBED).map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    let names =
+        changed.iter().take(MAX_DESCRIBED).map(|(name, _)| name.clone()).collect::<Vec<_>>();
     let before = match names.is_empty() {
         true => HashMap::new(),
         false => core.store.pinned_definitions(server, names).await.unwrap_or_default(),

@@ -33,7 +33,8 @@ impl ProblemTable {
         let removed = before.iter().filter(|old| now.iter().all(|new| new.id != old.id));
         let removed = removed.map(|old| old.id.clone()).collect();
         let changed = now.into_iter().filter(|new| !before.contains(new));
-        let (moved, added) = changed.partition(|new| before.iter().any(|old| differs_only_in_location(old, new)));
+        let (moved, added) =
+            changed.partition(|new| before.iter().any(|old| differs_only_in_location(old, new)));
         ProblemChanges { added, moved, removed }
     }
 

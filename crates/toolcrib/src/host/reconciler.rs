@@ -19,15 +19,15 @@ use toolcrib_config::{ChangeAction, Config, ServerSpec, diff};
 
 use super::catalog_store;
 use super::core::{Core, log_problem};
-use super::events::HostEvent;
-use super::folder::Folder;
-use super::server_operations::ServerOperationError;
 use super::dialog_lists::ListOverlay;
-use super::pinning::ChangedDefinition;
-use super::reload::{ReloadOutcome, Reload, ReloadedServer};
-use super::running_server::RunningServer;
-use super::slot::ServerSlot;
+use super::events::HostEvent;
 use super::file_watcher::FileWatcher;
+use super::folder::Folder;
+use super::pinning::ChangedDefinition;
+use super::reload::{Reload, ReloadOutcome, ReloadedServer};
+use super::running_server::RunningServer;
+use super::server_operations::ServerOperationError;
+use super::slot::ServerSlot;
 use crate::registry::Scope;
 use crate::store::StoreError;
 
@@ -144,7 +144,9 @@ impl Reconciler {
 
     async fn handle_command(&mut self, command: ReconcilerCommand) {
         match command {
-            ReconcilerCommand::Reload(reply) => self.reload(ReloadRequest::Requested(Some(reply))).await,
+            ReconcilerCommand::Reload(reply) => {
+                self.reload(ReloadRequest::Requested(Some(reply))).await
+            }
             ReconcilerCommand::ReloadIfChanged(reply) => {
                 if self.watcher.has_changed() {
                     self.reload(ReloadRequest::FileChanged(Some(reply))).await;
@@ -191,7 +193,8 @@ impl Reconciler {
             }
             ReconcilerCommand::FindSuccessor(key, reply) => {
                 let mut all = slots(&self.folders, &self.added);
-                let successor = all.find(|slot| slot.key == key).and_then(|slot| slot.successor.clone());
+                let successor =
+                    all.find(|slot| slot.key == key).and_then(|slot| slot.successor.clone());
                 let _ = reply.send(successor);
             }
         }
@@ -284,7 +287,8 @@ impl Reconciler {
         for change in config_diff.changes {
             // Every slot has a step, which moves it from its old position to the end of the list.
             // All slots therefore stay in the list all the time.
-            let before = self.folders.get_mut(index).and_then(|folder| folder.remove_slot(&change.key));
+            let before =
+                self.folders.get_mut(index).and_then(|folder| folder.remove_slot(&change.key));
             let now =
                 config.servers.iter().find(|spec| spec.key() == change.key).cloned().map(Arc::new);
             let (slot, watched) = self.apply_change(change.action, before, now, &path).await;
@@ -293,7 +297,10 @@ impl Reconciler {
                 folder.slots.extend(slot);
             }
             let outcome = if is_late { ReloadOutcome::Coming } else { ReloadOutcome::Done };
-            done.push((ReloadedServer { server: change.key.into(), action: change.action, outcome }, watched));
+            done.push((
+                ReloadedServer { server: change.key.into(), action: change.action, outcome },
+                watched,
+            ));
         }
         if let Some(folder) = self.folders.get_mut(index) {
             // An unreadable entry keeps its server. The next comparison needs that server's
@@ -321,11 +328,16 @@ impl Reconciler {
             if slot.is_successor_ready() {
                 self.retiring.extend(slot.promote_successor());
             }
-            kept.extend(slot.take_unsaved_catalog().map(|catalog| (Arc::clone(slot.running.spec()), catalog)));
+            kept.extend(
+                slot.take_unsaved_catalog()
+                    .map(|catalog| (Arc::clone(slot.running.spec()), catalog)),
+            );
         }
         for (spec, catalog) in kept {
             let store = self.core.store.clone();
-            self.core.spawn_task(async move { catalog_store::save_catalog(&store, &spec, &catalog).await });
+            self.core.spawn_task(async move {
+                catalog_store::save_catalog(&store, &spec, &catalog).await
+            });
         }
         self.publish_snapshot(self.retiring.len() > before).await;
         if self.programs_of_failed() != self.programs {
@@ -347,7 +359,8 @@ impl Reconciler {
         self.check_definitions().await;
         let core = Arc::clone(&self.core);
         let config = Arc::clone(&self.root_folder().config);
-        let mut slots: Vec<&mut ServerSlot> = slots_mut(&mut self.folders, &mut self.added).collect();
+        let mut slots: Vec<&mut ServerSlot> =
+            slots_mut(&mut self.folders, &mut self.added).collect();
         let in_any_case = in_any_case || !self.retiring.is_empty();
         let version = core.publish_snapshot(&mut slots, &config, in_any_case);
         for running in self.retiring.drain(..) {

@@ -44,7 +44,9 @@ pub enum ReloadOutcome {
 impl Reload {
     /// Whether the reload changed nothing.
     pub fn is_empty(&self) -> bool {
-        self.steps.iter().all(|step| matches!(step.action, ChangeAction::Keep | ChangeAction::KeepLastGood))
+        self.steps
+            .iter()
+            .all(|step| matches!(step.action, ChangeAction::Keep | ChangeAction::KeepLastGood))
     }
 }
 

@@ -12,7 +12,8 @@ use super::admin_tools::{DeferredHost, text_result};
 use super::handle::Host;
 use super::turn::Turn;
 use crate::registry::{
-    NativeToolFuture, NativeDefinitionError, NativeToolDefinition, NativeCall, NativeError, NativeTool, NativeToolset, RegisteredServer,
+    NativeCall, NativeDefinitionError, NativeError, NativeTool, NativeToolDefinition,
+    NativeToolFuture, NativeToolset, RegisteredServer,
 };
 
 /// The toolset's name. The toolset exists if a server has `expose.resources.as: tools`.
@@ -77,15 +78,21 @@ impl NativeTool for ResourceTool {
             let (uri, server) = (text("uri"), text("server"));
             match (self.operation, uri) {
                 (ResourceOperation::List, _) => Ok(list_resources(&turn, server.as_deref())),
-                (ResourceOperation::Read, Some(uri)) => Ok(read_resource(&turn, &uri, server.as_deref()).await),
-                (ResourceOperation::Read, None) => Ok(text_result("argument `uri` is missing", true)),
+                (ResourceOperation::Read, Some(uri)) => {
+                    Ok(read_resource(&turn, &uri, server.as_deref()).await)
+                }
+                (ResourceOperation::Read, None) => {
+                    Ok(text_result("argument `uri` is missing", true))
+                }
             }
         })
     }
 }
 
 fn list_resources(turn: &Turn, server: Option<&str>) -> RawJson {
-    let is_meant = |owner: &RegisteredServer| exposes_as_tools(&owner.spec) && server.is_none_or(|id| owner.matches_name(id));
+    let is_meant = |owner: &RegisteredServer| {
+        exposes_as_tools(&owner.spec) && server.is_none_or(|id| owner.matches_name(id))
+    };
     let resources = turn.resources();
     let resources = resources.iter().filter(|it| is_meant(it.server())).map(|it| {
         let given = |key| string_member(it.item().raw(), key);
@@ -104,8 +111,11 @@ fn list_resources(turn: &Turn, server: Option<&str>) -> RawJson {
 
 /// Returns text contents as text, and all other contents as embedded resources, unchanged.
 async fn read_resource(turn: &Turn, uri: &str, server: Option<&str>) -> RawJson {
-    let owner = turn.find_resource_server(uri, server).ok().filter(|owner| exposes_as_tools(&owner.spec));
-    let Some(owner) = owner else { return text_result(&format!("resource not found: {uri}"), true) };
+    let owner =
+        turn.find_resource_server(uri, server).ok().filter(|owner| exposes_as_tools(&owner.spec));
+    let Some(owner) = owner else {
+        return text_result(&format!("resource not found: {uri}"), true);
+    };
     let result = match turn.read_resource(uri, Some(&owner.key)).await {
         Ok(result) => result,
         Err(error) => return text_result(&error.to_string(), true),

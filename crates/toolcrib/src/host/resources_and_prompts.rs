@@ -12,12 +12,12 @@ use toolcrib_wire::view::ReadResourceResult;
 use toolcrib_wire::{Body, Era, Json, ObjectWriter, RawJson, method};
 
 use super::call::{CallContext, named_params, request_limits};
-use super::server_requests::OutgoingCall;
-use super::uri_template;
-use super::upstream_request::{UpstreamRequest, raw_result, request_error, session_error};
 use super::running_server::SessionHold;
+use super::server_requests::OutgoingCall;
 use super::turn::Turn;
-use crate::registry::{Prompt, Resource, RegisteredServer, ResourceTemplate};
+use super::upstream_request::{UpstreamRequest, raw_result, request_error, session_error};
+use super::uri_template;
+use crate::registry::{Prompt, RegisteredServer, Resource, ResourceTemplate};
 use crate::results::{CallError, ErrorKind};
 
 /// Time limit for `resources/unsubscribe`.
@@ -51,7 +51,11 @@ impl Turn {
     /// Reads a resource and returns the complete result of `resources/read`. `server` selects one
     /// of several servers with the same URI. The full results of truncated calls are read here,
     /// too.
-    pub async fn read_resource(&self, uri: &str, server: Option<&str>) -> Result<RawJson, CallError> {
+    pub async fn read_resource(
+        &self,
+        uri: &str,
+        server: Option<&str>,
+    ) -> Result<RawJson, CallError> {
         self.read_resource_with(uri, server, &CallContext::default()).await
     }
 
@@ -87,7 +91,8 @@ impl Turn {
     ) -> Result<RawJson, CallError> {
         let prompt = self.find_granted_prompt(name)?;
         let params = named_params(prompt.original_name(), &arguments, context);
-        let answer = self.send_to_server(prompt.server(), method::PROMPTS_GET, params, context).await?;
+        let answer =
+            self.send_to_server(prompt.server(), method::PROMPTS_GET, params, context).await?;
         raw_result(&answer)
     }
 
@@ -99,7 +104,11 @@ impl Turn {
     }
 
     /// [`Turn::complete`] with a context.
-    pub async fn complete_with(&self, params: RawJson, context: &CallContext) -> Result<RawJson, CallError> {
+    pub async fn complete_with(
+        &self,
+        params: RawJson,
+        context: &CallContext,
+    ) -> Result<RawJson, CallError> {
         let reference = params.json().get("ref").unwrap_or(Json::EMPTY);
         let [kind, name, uri] = reference.pick(["type", "name", "uri"]);
         let [kind, name, uri] = [kind, name, uri].map(|it| it.and_then(Json::as_str));
@@ -110,7 +119,9 @@ impl Turn {
                 let reference = RawJson::from(reference).with_members([("name", Some(own))]);
                 (Arc::clone(prompt.server()), params.with_members([("ref", Some(reference))]))
             }
-            (Some("ref/resource"), _, Some(uri)) => (self.find_resource_server(&uri, None)?, params.clone()),
+            (Some("ref/resource"), _, Some(uri)) => {
+                (self.find_resource_server(&uri, None)?, params.clone())
+            }
             _ => {
                 let text = "`ref` names neither a prompt nor a resource";
                 return Err(CallError::new(ErrorKind::InvalidArguments, text));
@@ -141,13 +152,20 @@ impl Turn {
         context: &CallContext,
     ) -> Result<ResourceSubscription, CallError> {
         let owner = self.find_resource_server(uri, server)?;
-        let running = self.running_server(&owner).ok_or_else(|| CallError::not_connected(owner.id()))?;
+        let running =
+            self.running_server(&owner).ok_or_else(|| CallError::not_connected(owner.id()))?;
         let running = Arc::clone(running);
-        let (timeouts, started_at) = (request_limits(None, &owner.spec.policy.timeouts), Instant::now());
+        let (timeouts, started_at) =
+            (request_limits(None, &owner.spec.policy.timeouts), Instant::now());
         let number = self.core().next_call_number();
-        let call = OutgoingCall { dialog: self.dialog_state(), number, capabilities: context.capabilities };
+        let call = OutgoingCall {
+            dialog: self.dialog_state(),
+            number,
+            capabilities: context.capabilities,
+        };
         let call_session = running.acquire_session(call, timeouts).await;
-        let (call_session, timeouts) = call_session.map_err(|error| session_error(owner.id(), error, started_at.elapsed()))?;
+        let (call_session, timeouts) =
+            call_session.map_err(|error| session_error(owner.id(), error, started_at.elapsed()))?;
         let session = call_session.permit.session.clone();
         let per_call = owner.spec.policy.session.scope == SessionScope::PerCall;
         if session.agreed().era == Era::Modern {
@@ -158,7 +176,11 @@ impl Turn {
                 let _ = session.subscribe_resource(&uri).await;
                 drop(hold);
             });
-            return Ok(ResourceSubscription { _listener: listener, _hold: None, unsubscribe: None });
+            return Ok(ResourceSubscription {
+                _listener: listener,
+                _hold: None,
+                unsubscribe: None,
+            });
         }
         let params = uri_params(uri, context);
         let options = CallOptions { timeouts, ..CallOptions::default() };
@@ -171,23 +193,32 @@ impl Turn {
 
     /// A prompt that the agent may use.
     fn find_granted_prompt(&self, prompt: &str) -> Result<&Arc<Prompt>, CallError> {
-        let may_ask = |owner: &Arc<RegisteredServer>| self.can_use_server(owner) || self.can_start_server(owner);
+        let may_ask = |owner: &Arc<RegisteredServer>| {
+            self.can_use_server(owner) || self.can_start_server(owner)
+        };
         let found = self.view().prompt(prompt).filter(|it| may_ask(it.server()));
         let unknown = || format!("prompt not found: {prompt}");
         found.ok_or_else(|| CallError::new(ErrorKind::UnknownTool, unknown()))
     }
 
     /// The server of a resource: by the resource's URI, or by a template that matches the URI.
-    pub(super) fn find_resource_server(&self, uri: &str, server: Option<&str>) -> Result<Arc<RegisteredServer>, CallError> {
+    pub(super) fn find_resource_server(
+        &self,
+        uri: &str,
+        server: Option<&str>,
+    ) -> Result<Arc<RegisteredServer>, CallError> {
         let view = self.view();
         let mut listed = view.resources_at(uri).map(|resource| resource.server());
         let mut by_template = view
             .all_templates()
             .filter(|template| uri_template::matches_template(template.uri(), uri))
             .map(|template| template.server());
-        let may_ask = |owner: &Arc<RegisteredServer>| self.can_use_server(owner) || self.can_start_server(owner);
-        let is_meant =
-            |owner: &&Arc<RegisteredServer>| server.is_none_or(|name| owner.matches_name(name)) && may_ask(owner);
+        let may_ask = |owner: &Arc<RegisteredServer>| {
+            self.can_use_server(owner) || self.can_start_server(owner)
+        };
+        let is_meant = |owner: &&Arc<RegisteredServer>| {
+            server.is_none_or(|name| owner.matches_name(name)) && may_ask(owner)
+        };
         let found = listed.find(is_meant).or_else(|| by_template.find(is_meant));
         found.cloned().ok_or_else(|| {
             let text = format!("resource not found: {uri}");
@@ -202,7 +233,8 @@ impl Turn {
         params: RawJson,
         context: &CallContext,
     ) -> Result<Body, CallError> {
-        let running = self.running_server(server).ok_or_else(|| CallError::not_connected(server.id()))?;
+        let running =
+            self.running_server(server).ok_or_else(|| CallError::not_connected(server.id()))?;
         let request = UpstreamRequest {
             method,
             params,
@@ -237,7 +269,11 @@ fn uri_params(uri: &str, context: &CallContext) -> RawJson {
 }
 
 /// Refuses resources above the size limit or of a disallowed MIME type. The error names the rule.
-fn check_resource_limits(server: &RegisteredServer, uri: &str, raw: RawJson) -> Result<RawJson, CallError> {
+fn check_resource_limits(
+    server: &RegisteredServer,
+    uri: &str,
+    raw: RawJson,
+) -> Result<RawJson, CallError> {
     let rules = &server.spec.policy.expose.resources;
     let result = ReadResourceResult::read(raw.clone()).map_err(|flaw| {
         CallError::new(ErrorKind::Protocol, "the result is malformed").with_cause(flaw)
@@ -245,7 +281,9 @@ fn check_resource_limits(server: &RegisteredServer, uri: &str, raw: RawJson) -> 
     for content in result.contents().into_iter().flatten() {
         let kind = content.mime_type().map(|kind| kind.to_string()).unwrap_or_default();
         if !rules.mime.is_empty() && !rules.mime.contains(&kind) {
-            let text = format!("`{uri}` has the type `{kind}`, which `expose.resources.mime` does not list");
+            let text = format!(
+                "`{uri}` has the type `{kind}`, which `expose.resources.mime` does not list"
+            );
             return Err(CallError::new(ErrorKind::Denied, text).with_server(server.id()));
         }
         let size = content.text().map_or(0, |text| text.len())

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use toolcrib_upstream::conn::{ServerState, Demand};
+use toolcrib_upstream::conn::{Demand, ServerState};
 
-use super::call::{CallRequest, session_wait_limit, request_limits};
+use super::call::{CallRequest, request_limits, session_wait_limit};
 use super::call_record::CallRecorder;
-use super::upstream_request::session_error;
 use super::running_server::SessionError;
 use super::turn::Turn;
+use super::upstream_request::session_error;
 use crate::registry;
 use crate::results::CallError;
 
@@ -53,10 +53,14 @@ impl Turn {
         let not_there = || CallError::not_connected(server.id());
         let running = self.running_server(server).ok_or_else(not_there)?;
         let limits = request_limits(timeout, &server.spec.policy.timeouts);
-        let (started_at, total_paused, clock) = (Instant::now(), running.total_paused(), running.server.clock());
+        let (started_at, total_paused, clock) =
+            (Instant::now(), running.total_paused(), running.server.clock());
         let deadline = clock.deadline_after(session_wait_limit(limits));
-        let ready = clock.run_until(deadline, running.server.main().acquire_session(Demand::Call)).await;
-        let ready = ready.ok_or(SessionError::Timeout).and_then(|ready| ready.map_err(SessionError::NotConnected));
+        let ready =
+            clock.run_until(deadline, running.server.main().acquire_session(Demand::Call)).await;
+        let ready = ready
+            .ok_or(SessionError::Timeout)
+            .and_then(|ready| ready.map_err(SessionError::NotConnected));
         ready.map_err(|error| session_error(server.id(), error, started_at.elapsed()))?;
         self.core().publish_pending_lists().await;
         let waited = running.counted_wait(started_at, total_paused);

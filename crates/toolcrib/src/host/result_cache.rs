@@ -133,7 +133,8 @@ mod tests {
 
     fn result(text: &str) -> CallToolResult {
         let raw = format!(r#"{{"content":[{{"type":"text","text":"{text}"}}]}}"#);
-        CallToolResult::read(RawJson::parse(raw, &toolcrib_wire::MessageLimits::default()).unwrap()).unwrap()
+        CallToolResult::read(RawJson::parse(raw, &toolcrib_wire::MessageLimits::default()).unwrap())
+            .unwrap()
     }
 
     #[tokio::test(start_paused = true)]
@@ -157,7 +158,10 @@ mod tests {
     fn cache_is_bounded_and_drops_the_oldest() {
         let mut cache = BoundedMap::default();
         (0..MAX_RESULTS + 10).for_each(|n| cache.insert(n, n, 1));
-        assert_eq!((cache.items.len(), cache.order.len(), cache.bytes), (MAX_RESULTS, MAX_RESULTS, MAX_RESULTS));
+        assert_eq!(
+            (cache.items.len(), cache.order.len(), cache.bytes),
+            (MAX_RESULTS, MAX_RESULTS, MAX_RESULTS)
+        );
         assert_eq!((cache.get(&9), cache.get(&10)), (None, Some(&10)));
         cache.insert(MAX_RESULTS, 0, MAX_BYTES + 1);
         assert_eq!((cache.items.len(), cache.get(&MAX_RESULTS)), (1, Some(&0)));

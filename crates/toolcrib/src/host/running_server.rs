@@ -11,23 +11,25 @@ use toolcrib_config::model::policy::SessionScope;
 use toolcrib_config::model::transport::Transport;
 use toolcrib_upstream::conn::peer::CallTimeouts;
 use toolcrib_upstream::conn::{
-    Catalog, Conn, ConnEvent, Failure, FailureKind, PausableDeadline, ServerState, SessionPermit, ConnView, Demand,
+    Catalog, Conn, ConnEvent, ConnView, Demand, Failure, FailureKind, PausableDeadline,
+    ServerState, SessionPermit,
 };
-use toolcrib_upstream::supervise::{DedicatedOptions, Server, DedicatedConn};
+use toolcrib_upstream::supervise::{DedicatedConn, DedicatedOptions, Server};
 use toolcrib_wire::{Era, RawJson};
 
-use super::client_requests::{self, CauseLookup};
 use super::call::session_wait_limit;
+use super::call_metrics::CallMetrics;
+use super::client_requests::{self, CauseLookup};
 use super::core::Core;
-use super::server_requests::{OutgoingCall, ActiveCallGuard, ServerRequestRouter};
 use super::dialog::DialogState;
 use super::dialog_table::DialogTable;
-use super::result_cache::ResultCache;
-use super::call_metrics::CallMetrics;
 use super::reload::ReloadOutcome;
+use super::result_cache::ResultCache;
+use super::server_requests::{ActiveCallGuard, OutgoingCall, ServerRequestRouter};
 use super::slot::startup_timeout;
 use crate::lease::{
-    LeaseWorker, LeaseGuard, Lease, LeasePool, SessionRequest, Reminder, SessionOpener, AcquireError, LeasePolicy, reminder_for_server,
+    AcquireError, Lease, LeaseGuard, LeasePolicy, LeasePool, LeaseWorker, Reminder, SessionOpener,
+    SessionRequest, reminder_for_server,
 };
 
 /// Time limit for the return of an ended lease.
@@ -120,7 +122,8 @@ impl RunningServer {
         let result_cache = ResultCache::new(spec.policy.calls.cache.ttl.0, is_shared);
         let mut lease_workers = Vec::with_capacity(own.len() + 1);
         let mut source = |agent: Option<&Arc<str>>| {
-            let (leases, lease_worker) = LeasePool::new(&spec.id, LeasePolicy::from_session_policy(&spec.policy.session));
+            let (leases, lease_worker) =
+                LeasePool::new(&spec.id, LeasePolicy::from_session_policy(&spec.policy.session));
             let factory = SessionFactory {
                 core: Arc::downgrade(core),
                 server: Arc::downgrade(&server),
@@ -128,12 +131,24 @@ impl RunningServer {
                 agent: agent.cloned(),
             };
             lease_workers.push(run_lease_worker(lease_worker, factory));
-            let with = agent.map(|agent| DedicatedOptions { agent: Some(agent.clone()), ..DedicatedOptions::default() });
+            let with = agent.map(|agent| DedicatedOptions {
+                agent: Some(agent.clone()),
+                ..DedicatedOptions::default()
+            });
             SessionSource { conn: with.map(|with| server.open_dedicated(with)), leases }
         };
         let default_source = source(None);
-        let agent_sources = own.iter().map(|agent| (agent.to_string(), source(Some(agent)))).collect();
-        let running = RunningServer { key, metrics, result_cache, default_source, agent_sources, router, server };
+        let agent_sources =
+            own.iter().map(|agent| (agent.to_string(), source(Some(agent)))).collect();
+        let running = RunningServer {
+            key,
+            metrics,
+            result_cache,
+            default_source,
+            agent_sources,
+            router,
+            server,
+        };
         (Arc::new(running), lease_workers)
     }
 
@@ -172,7 +187,9 @@ impl RunningServer {
         }
         let (started_at, total_paused) = (Instant::now(), self.total_paused());
         // Boxed: the wait is rare and would make the future of every call larger.
-        let call_session = Box::pin(self.wait_for_session(call, started_at + session_wait_limit(timeouts))).await?;
+        let call_session =
+            Box::pin(self.wait_for_session(call, started_at + session_wait_limit(timeouts)))
+                .await?;
         Ok((call_session, timeouts.minus_elapsed(self.counted_wait(started_at, total_paused))))
     }
 
@@ -192,7 +209,11 @@ impl RunningServer {
         Some(self.start_call(permit, Some(guard), call))
     }
 
-    async fn wait_for_session(&self, call: OutgoingCall<'_>, at: Instant) -> Result<CallSession, SessionError> {
+    async fn wait_for_session(
+        &self,
+        call: OutgoingCall<'_>,
+        at: Instant,
+    ) -> Result<CallSession, SessionError> {
         let dialog = call.dialog;
         let deadline = self.server.clock().deadline_at(at);
         if let Some(permit) = self.shared_session(dialog, deadline).await? {
@@ -211,7 +232,11 @@ impl RunningServer {
             let server = self.spec().id.as_str().into();
             return Err(SessionError::Lease(AcquireError::DialogEnded { server }));
         }
-        let ready = self.server.clock().run_until(deadline, guard.conn().acquire_session(Demand::Call)).await;
+        let ready = self
+            .server
+            .clock()
+            .run_until(deadline, guard.conn().acquire_session(Demand::Call))
+            .await;
         match ready {
             None => Err(SessionError::Timeout),
             Some(Ok(permit)) => Ok(self.start_call(permit, Some(guard), call)),
@@ -224,12 +249,17 @@ impl RunningServer {
     }
 
     /// The shared session, if the calls of this dialog may use it.
-    async fn shared_session(&self, dialog: &DialogState, deadline: PausableDeadline) -> Result<Option<SessionPermit>, SessionError> {
+    async fn shared_session(
+        &self,
+        dialog: &DialogState,
+        deadline: PausableDeadline,
+    ) -> Result<Option<SessionPermit>, SessionError> {
         if !self.may_share(dialog) {
             return Ok(None);
         }
         let conn = self.shared_conn(self.session_source(dialog))?;
-        let ready = self.server.clock().run_until(deadline, conn.acquire_session(Demand::Call)).await;
+        let ready =
+            self.server.clock().run_until(deadline, conn.acquire_session(Demand::Call)).await;
         let permit = ready.ok_or(SessionError::Timeout)?.map_err(SessionError::NotConnected)?;
         Ok(Some(permit).filter(|permit| self.is_shareable(dialog, permit)))
     }
@@ -299,8 +329,14 @@ impl RunningServer {
 
     /// Lets failed sessions of single agents reopen on demand.
     pub(super) fn retry_failed_agents(&self) {
-        let own = self.agent_sources.values().filter_map(|source| source.conn.as_ref()).map(DedicatedConn::conn);
-        for conn in own.filter(|conn| conn.watch().borrow().lifecycle.state() == ServerState::Failed) {
+        let own = self
+            .agent_sources
+            .values()
+            .filter_map(|source| source.conn.as_ref())
+            .map(DedicatedConn::conn);
+        for conn in
+            own.filter(|conn| conn.watch().borrow().lifecycle.state() == ServerState::Failed)
+        {
             conn.try_send_event(ConnEvent::Release);
         }
     }
@@ -314,7 +350,10 @@ impl RunningServer {
         let mut view = self.server.main().watch();
         let is_settled = |view: &ConnView| {
             let state = view.lifecycle.state();
-            !matches!(state, ServerState::Connecting | ServerState::Reconnecting | ServerState::Draining)
+            !matches!(
+                state,
+                ServerState::Connecting | ServerState::Reconnecting | ServerState::Draining
+            )
         };
         let settled = timeout(startup_timeout(self.spec()), view.wait_for(is_settled)).await;
         let Ok(Ok(view)) = settled else {
@@ -339,7 +378,8 @@ impl RunningServer {
         let mut lists: HashMap<Arc<str>, SessionList> = listed.collect();
         // Agents with credentials of their own may see other lists, too.
         for (agent, source) in &self.agent_sources {
-            let Some(listed) = source.conn.as_ref().and_then(|own| own.conn().current_catalog()) else {
+            let Some(listed) = source.conn.as_ref().and_then(|own| own.conn().current_catalog())
+            else {
                 continue;
             };
             for dialog in dialogs.list().into_iter().filter(|it| *it.agent == **agent) {
@@ -350,7 +390,12 @@ impl RunningServer {
     }
 
     /// Notifies the session that a dialog leases. The modern era has no notifications of clients.
-    pub(super) fn notify_dialog_session(&self, dialog: &Arc<str>, method: &str, params: Option<&RawJson>) {
+    pub(super) fn notify_dialog_session(
+        &self,
+        dialog: &Arc<str>,
+        method: &str,
+        params: Option<&RawJson>,
+    ) {
         let owned = self.session_sources().flat_map(|source| source.leases.dialog_sessions());
         for (_, dedicated) in owned.filter(|(of, _)| of == dialog) {
             let session = dedicated.conn().view().session;
@@ -407,7 +452,10 @@ impl RunningServer {
     }
 }
 
-async fn run_lease_worker(lease_worker: LeaseWorker<Arc<DedicatedConn>, Failure>, factory: SessionFactory) {
+async fn run_lease_worker(
+    lease_worker: LeaseWorker<Arc<DedicatedConn>, Failure>,
+    factory: SessionFactory,
+) {
     lease_worker.run(Arc::new(factory)).await;
 }
 
@@ -470,8 +518,9 @@ impl SessionFactory {
     ) -> Option<DedicatedConn> {
         let spoken = server.main().watch().borrow().session.as_ref().map(|it| it.agreed().era);
         let fits = era == Era::Modern || spoken == Some(Era::Legacy);
-        let is_alike =
-            dialog.is_none_or(|it| it.capabilities.get() == core.capabilities && it.cwd == self.router.cwd);
+        let is_alike = dialog.is_none_or(|it| {
+            it.capabilities.get() == core.capabilities && it.cwd == self.router.cwd
+        });
         let main = (fits && is_alike && self.agent.is_none()).then(|| server.lend_main())??;
         self.set_lessee(dialog);
         Some(main)
@@ -480,7 +529,8 @@ impl SessionFactory {
     fn set_lessee(&self, dialog: Option<&Arc<DialogState>>) {
         self.router.set_lessee(dialog);
         if let Some((core, server)) = self.core.upgrade().zip(self.server.upgrade()) {
-            core.connection_events.set_lessee(server.number(), dialog.map(|dialog| Arc::clone(&dialog.id)));
+            core.connection_events
+                .set_lessee(server.number(), dialog.map(|dialog| Arc::clone(&dialog.id)));
         }
     }
 }

@@ -4,16 +4,18 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use tokio::time::timeout;
-use toolcrib_config::{Dialect, ConfigFile, ServerSpec, Workspace, compile};
-use toolcrib_upstream::conn::{CacheState, ConnEvent, Failure, MAX_SERVERS, ConnAvailability, ServerState, Demand};
+use toolcrib_config::{ConfigFile, Dialect, ServerSpec, Workspace, compile};
+use toolcrib_upstream::conn::{
+    CacheState, ConnAvailability, ConnEvent, Demand, Failure, MAX_SERVERS, ServerState,
+};
 
+use super::config_files::{FileSystemLookup, OverlayLookup};
 use super::core::Core;
-use super::config_files::{OverlayLookup, FileSystemLookup};
 use super::handle::Host;
 use super::pinning::ChangedDefinition;
+use super::reconciler::ReconcilerCommand;
 use super::running_server::RunningServer;
 use super::slot::startup_timeout;
-use super::reconciler::ReconcilerCommand;
 use crate::registry::ServerRefusal;
 use crate::store::{ServerOverride, StoreError};
 
@@ -107,7 +109,9 @@ impl ServerOperationError {
     /// The affected tool.
     pub fn tool(&self) -> Option<&str> {
         match self {
-            ServerOperationError::Refused { cause: ServerRefusal::Tool { name, .. }, .. } => Some(name),
+            ServerOperationError::Refused { cause: ServerRefusal::Tool { name, .. }, .. } => {
+                Some(name)
+            }
             _ => None,
         }
     }
@@ -130,7 +134,10 @@ impl Host {
     }
 
     /// Waits until the server's lists are published, or the connection has failed once.
-    async fn connect_and_publish(&self, running: &RunningServer) -> Result<(), ServerOperationError> {
+    async fn connect_and_publish(
+        &self,
+        running: &RunningServer,
+    ) -> Result<(), ServerOperationError> {
         let main = running.server.main();
         let connected = match main.view().lifecycle.availability() {
             ConnAvailability::Up => Ok(()),
@@ -144,7 +151,10 @@ impl Host {
     fn connect_error(&self, running: &RunningServer, cause: Failure) -> ServerOperationError {
         let server = running.spec().id.clone();
         match cause.code {
-            MAX_SERVERS => ServerOperationError::TooManyServers { server, max: self.core().conn_context.server_limit.max() },
+            MAX_SERVERS => ServerOperationError::TooManyServers {
+                server,
+                max: self.core().conn_context.server_limit.max(),
+            },
             _ => ServerOperationError::Failed { server, cause: Box::new(cause) },
         }
     }
@@ -155,7 +165,8 @@ impl Host {
         let mut servers = published.registry.servers();
         let refusal = servers.find(|it| it.key == running.key).and_then(|it| it.refusal.clone());
         let server = || running.spec().id.clone();
-        refusal.map_or(Ok(()), |cause| Err(ServerOperationError::Refused { server: server(), cause }))
+        refusal
+            .map_or(Ok(()), |cause| Err(ServerOperationError::Refused { server: server(), cause }))
     }
 
     /// Disconnects a server. It stays down until it is connected again.
@@ -171,7 +182,11 @@ impl Host {
     pub async fn restart_server(&self, server: &str) -> Result<(), ServerOperationError> {
         let mut running = self.find_trusted(server)?;
         let key = Arc::clone(&running.key);
-        match self.send_command(|reply| ReconcilerCommand::FindSuccessor(key, reply)).await.flatten() {
+        match self
+            .send_command(|reply| ReconcilerCommand::FindSuccessor(key, reply))
+            .await
+            .flatten()
+        {
             // A failed successor is restarted instead; its predecessor keeps running.
             Some(successor) => running = successor,
             None => running.end_leases_and_wait().await,
@@ -194,7 +209,8 @@ impl Host {
         let mut view = main.watch();
         let listed = view.wait_for(|view| view.lifecycle.cache() != CacheState::Populating);
         let listed = timeout(startup_timeout(running.spec()), listed).await;
-        let is_listed = listed.map(|view| view.map(|view| view.lifecycle.cache() == CacheState::Ready));
+        let is_listed =
+            listed.map(|view| view.map(|view| view.lifecycle.cache() == CacheState::Ready));
         self.core().publish_pending_lists().await;
         match is_listed {
             Ok(Ok(true)) => self.check_offered(&running),
@@ -203,16 +219,29 @@ impl Host {
     }
 
     /// Enables a disabled server. The server's file is not changed.
-    pub async fn enable_server(&self, server: &str, actor: &str) -> Result<(), ServerOperationError> {
+    pub async fn enable_server(
+        &self,
+        server: &str,
+        actor: &str,
+    ) -> Result<(), ServerOperationError> {
         self.set_enabled(server, true, actor).await
     }
 
     /// Disables a server until it is enabled again. The server's file is not changed.
-    pub async fn disable_server(&self, server: &str, actor: &str) -> Result<(), ServerOperationError> {
+    pub async fn disable_server(
+        &self,
+        server: &str,
+        actor: &str,
+    ) -> Result<(), ServerOperationError> {
         self.set_enabled(server, false, actor).await
     }
 
-    async fn set_enabled(&self, server: &str, enabled: bool, actor: &str) -> Result<(), ServerOperationError> {
+    async fn set_enabled(
+        &self,
+        server: &str,
+        enabled: bool,
+        actor: &str,
+    ) -> Result<(), ServerOperationError> {
         let running = match enabled {
             true => self.find_trusted(server)?,
             false => self.find_server(server)?,
@@ -240,7 +269,9 @@ impl Host {
             overrides
         });
         let key = Arc::clone(&running.key);
-        self.send_command(|reply| ReconcilerCommand::SetEnabled(key, enabled, reply)).await.ok_or(ServerOperationError::Closing)
+        self.send_command(|reply| ReconcilerCommand::SetEnabled(key, enabled, reply))
+            .await
+            .ok_or(ServerOperationError::Closing)
     }
 
     /// The tools that have changed since their definitions were first seen or last accepted, in the
@@ -251,9 +282,13 @@ impl Host {
 
     /// Accepts the changed definition of a tool, by any of its names, or of all tools. Returns the
     /// accepted definitions.
-    pub async fn accept_definitions(&self, tool: Option<&str>) -> Result<Vec<ChangedDefinition>, ServerOperationError> {
+    pub async fn accept_definitions(
+        &self,
+        tool: Option<&str>,
+    ) -> Result<Vec<ChangedDefinition>, ServerOperationError> {
         let tool = tool.map(str::to_owned);
-        let accepted = self.send_command(|reply| ReconcilerCommand::AcceptDefinitions(tool, reply)).await;
+        let accepted =
+            self.send_command(|reply| ReconcilerCommand::AcceptDefinitions(tool, reply)).await;
         accepted.ok_or(ServerOperationError::Closing)?.map_err(ServerOperationError::Store)
     }
 
@@ -275,7 +310,8 @@ impl Host {
             return Err(ServerOperationError::AlreadyConnected(id.to_owned()));
         }
         let key = spec.key();
-        let added = self.send_command(|reply| ReconcilerCommand::AddServer(Arc::new(spec), reply)).await;
+        let added =
+            self.send_command(|reply| ReconcilerCommand::AddServer(Arc::new(spec), reply)).await;
         added.ok_or(ServerOperationError::Closing)??;
         let running = self.find_server(&key)?;
         if running.state() == ServerState::Disabled {
@@ -293,7 +329,9 @@ impl Host {
     /// Removes a server that was added at run time.
     pub async fn remove_server(&self, server: &str) -> Result<(), ServerOperationError> {
         let running = self.find_server(server)?;
-        let removed = self.send_command(|reply| ReconcilerCommand::RemoveServer(Arc::clone(&running.key), reply)).await;
+        let removed = self
+            .send_command(|reply| ReconcilerCommand::RemoveServer(Arc::clone(&running.key), reply))
+            .await;
         match removed {
             Some(true) => Ok(()),
             Some(false) => Err(ServerOperationError::ConfiguredInFile(server.to_owned())),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use toolcrib_config::ServerSpec;
 use toolcrib_upstream::conn::SessionClient;
-use toolcrib_upstream::conn::peer::{HandlerFuture, ServerRequest, RequestHandler, RequestOrigin};
+use toolcrib_upstream::conn::peer::{HandlerFuture, RequestHandler, RequestOrigin, ServerRequest};
 
 use super::client_capabilities::{DialogCapabilities, declared_capabilities};
 use super::client_requests::{self, RequestCause, RequestTarget};
@@ -63,7 +63,10 @@ impl ServerRequestRouter {
     }
 
     /// The host as the client of the server's main connection.
-    pub(super) fn build_client(self: &Arc<Self>, capabilities: DialogCapabilities) -> SessionClient {
+    pub(super) fn build_client(
+        self: &Arc<Self>,
+        capabilities: DialogCapabilities,
+    ) -> SessionClient {
         let capabilities = declared_capabilities(&self.spec.policy.client, capabilities);
         SessionClient { capabilities, handler: Arc::clone(self) as _ }
     }
@@ -76,11 +79,20 @@ impl ServerRequestRouter {
         let dialog = Arc::clone(call.dialog);
         self.lock().calls.insert(call.number, ActiveCall { dialog: Arc::clone(&dialog) });
         dialog.requests.open_call(call.number, call.capabilities);
-        ActiveCallGuard { router: Arc::clone(self), dialog, call: call.number, end: CallEnd::Abandoned }
+        ActiveCallGuard {
+            router: Arc::clone(self),
+            dialog,
+            call: call.number,
+            end: CallEnd::Abandoned,
+        }
     }
 
     /// The call of this dialog that caused a request, or the calls that may have.
-    pub(super) fn target_in_dialog<'a>(&self, dialog: &'a Arc<DialogState>, server_request: &ServerRequest) -> RequestTarget<'a> {
+    pub(super) fn target_in_dialog<'a>(
+        &self,
+        dialog: &'a Arc<DialogState>,
+        server_request: &ServerRequest,
+    ) -> RequestTarget<'a> {
         let cause = match server_request.origin {
             RequestOrigin::Call(Some(call)) => RequestCause::Call(call),
             // A request of the host caused it.
@@ -103,8 +115,9 @@ impl ServerRequestRouter {
             RequestCause::OneOf(calls) => calls,
             RequestCause::Ended => &[],
         };
-        let can_ask =
-            |capabilities: DialogCapabilities| capabilities.refusal(&server_request.method, server_request.params.json()).is_none();
+        let can_ask = |capabilities: DialogCapabilities| {
+            capabilities.refusal(&server_request.method, server_request.params.json()).is_none()
+        };
         let carrier = dialog.requests.likeliest_call(calls, default, can_ask);
         let capabilities = carrier.map_or(default, |(_, capabilities)| capabilities);
         RequestTarget { dialog, carrier: carrier.map(|(call, _)| call), capabilities, cause }

@@ -8,12 +8,12 @@ use toolcrib_config::{ChangeAction, ServerSpec};
 use toolcrib_upstream::conn;
 use toolcrib_upstream::supervise::ServerOptions;
 
-use super::catalog_store;
-use super::server_requests::ServerRequestRouter;
 use super::call_metrics::CallMetrics;
-use super::running_server::RunningServer;
-use super::slot::{ServerSlot, must_start_before_takeover, uses_stored_catalog};
+use super::catalog_store;
 use super::reconciler::{Reconciler, slots, slots_mut};
+use super::running_server::RunningServer;
+use super::server_requests::ServerRequestRouter;
+use super::slot::{ServerSlot, must_start_before_takeover, uses_stored_catalog};
 use crate::registry::Scope;
 
 impl Reconciler {
@@ -37,7 +37,9 @@ impl Reconciler {
                 let retried = slot.retry_failed().await.cloned();
                 (Some(slot), retried)
             }
-            (ChangeAction::Replace, Some(slot), Some(spec)) => self.replace_server(slot, spec, path).await,
+            (ChangeAction::Replace, Some(slot), Some(spec)) => {
+                self.replace_server(slot, spec, path).await
+            }
             (_, Some(slot), None) => {
                 self.retire_slot(slot);
                 (None, None)
@@ -147,7 +149,8 @@ impl Reconciler {
     /// Marks the predecessor in the slot with this key as ended.
     pub(super) fn mark_predecessor_ended(&mut self, key: Option<Arc<str>>) {
         let all = slots_mut(&mut self.folders, &mut self.added);
-        all.filter(|slot| Some(&slot.key) == key.as_ref()).for_each(|slot| slot.predecessor_ended = true);
+        all.filter(|slot| Some(&slot.key) == key.as_ref())
+            .for_each(|slot| slot.predecessor_ended = true);
     }
 
     /// Starts successors after their predecessors have ended.
@@ -156,7 +159,8 @@ impl Reconciler {
             let Some(folder) = self.folders.get(folder) else { return };
             let Some(slot) = folder.slots.get(index) else { return };
             let (key, scope) = (Arc::clone(&slot.key), slot.scope.clone());
-            let (spec, metrics) = (self.with_override(&slot.spec), Arc::clone(&slot.running.metrics));
+            let (spec, metrics) =
+                (self.with_override(&slot.spec), Arc::clone(&slot.running.metrics));
             let path = folder.path.clone();
             let running = self.start_server(&spec, &path, metrics).await;
             let mut all = slots_mut(&mut self.folders, &mut self.added);

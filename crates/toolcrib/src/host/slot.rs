@@ -9,13 +9,15 @@ use tokio::time::Instant;
 use toolcrib_config::model::policy::Connect;
 use toolcrib_config::model::transport::Transport;
 use toolcrib_config::{Problem, ServerSpec};
-use toolcrib_upstream::conn::{Catalog, ConnEvent, Failure, FailureKind, MAX_SERVERS, ServerState, ConnView};
+use toolcrib_upstream::conn::{
+    Catalog, ConnEvent, ConnView, Failure, FailureKind, MAX_SERVERS, ServerState,
+};
 use toolcrib_upstream::transport::program_candidates;
 use toolcrib_wire::view::ToolView;
 
 use super::dialog_lists::SessionLists;
-use super::pinning::{ChangedDefinition, SlotPins};
 use super::host_snapshot::CheckedCatalog;
+use super::pinning::{ChangedDefinition, SlotPins};
 use super::running_server::RunningServer;
 use crate::registry::{Presence, Scope};
 
@@ -109,8 +111,17 @@ impl ServerSlot {
 
     /// Returns the catalog if it must be stored for later hosts.
     pub(super) fn take_unsaved_catalog(&mut self) -> Option<Arc<Catalog>> {
-        let catalog = self.running.server.main().view().catalog.filter(|_| uses_stored_catalog(&self.spec))?;
-        let is_new = self.saved_catalog.as_ref().is_none_or(|saved_catalog| !Arc::ptr_eq(saved_catalog, &catalog));
+        let catalog = self
+            .running
+            .server
+            .main()
+            .view()
+            .catalog
+            .filter(|_| uses_stored_catalog(&self.spec))?;
+        let is_new = self
+            .saved_catalog
+            .as_ref()
+            .is_none_or(|saved_catalog| !Arc::ptr_eq(saved_catalog, &catalog));
         is_new.then(|| Arc::clone(self.saved_catalog.insert(catalog)))
     }
 
@@ -162,7 +173,9 @@ impl ServerSlot {
     }
 
     /// The changed tools of all lists, each tool once, those of the shared list first.
-    pub(super) fn changed_definitions(&self) -> impl Iterator<Item = (ChangedDefinition, ToolView)> {
+    pub(super) fn changed_definitions(
+        &self,
+    ) -> impl Iterator<Item = (ChangedDefinition, ToolView)> {
         let mut seen = HashSet::new();
         let lists = self.pins.checked().into_iter().chain(self.session_lists.lists());
         let changed = lists.flat_map(|list| {
@@ -175,7 +188,8 @@ impl ServerSlot {
 
     /// Number of tools in all lists that exceed `limits.pins`.
     pub(super) fn unpinned_count(&self) -> usize {
-        let lists: Vec<_> = self.pins.checked().into_iter().chain(self.session_lists.lists()).collect();
+        let lists: Vec<_> =
+            self.pins.checked().into_iter().chain(self.session_lists.lists()).collect();
         lists.iter().flat_map(|list| list.unpinned.iter()).collect::<HashSet<_>>().len()
     }
 
@@ -188,7 +202,10 @@ impl ServerSlot {
     /// Whether the successor is ready to take over.
     pub(super) fn is_successor_ready(&self) -> bool {
         self.successor.as_ref().is_some_and(|successor| match successor.state() {
-            ServerState::Ready | ServerState::Degraded | ServerState::Idle | ServerState::Disabled => true,
+            ServerState::Ready
+            | ServerState::Degraded
+            | ServerState::Idle
+            | ServerState::Disabled => true,
             ServerState::Backoff | ServerState::Failed | ServerState::Stopped => false,
             ServerState::Connecting | ServerState::Reconnecting | ServerState::Draining => false,
         })
@@ -199,13 +216,15 @@ impl ServerSlot {
         [Some(&self.running), self.successor.as_ref()].into_iter().flatten().filter(|running| {
             let view = running.server.main().view();
             let is_limit = |(_, failure): (_, &Failure)| failure.code == MAX_SERVERS;
-            view.lifecycle.state() == ServerState::Failed && view.lifecycle.last_error().is_some_and(is_limit)
+            view.lifecycle.state() == ServerState::Failed
+                && view.lifecycle.last_error().is_some_and(is_limit)
         })
     }
 
     /// A server that an earlier reload started and that is still starting.
     pub(super) fn starting_server(&self) -> Option<&Arc<RunningServer>> {
-        let first = Some(&self.running).filter(|running| running.state() == ServerState::Connecting);
+        let first =
+            Some(&self.running).filter(|running| running.state() == ServerState::Connecting);
         self.successor.as_ref().or(first)
     }
 
@@ -249,21 +268,29 @@ pub(super) fn problem_group(key: &str) -> String {
 }
 
 fn has_failed(running: &RunningServer) -> bool {
-    matches!(running.state(), ServerState::Failed | ServerState::Backoff) && !running.server.is_lent()
+    matches!(running.state(), ServerState::Failed | ServerState::Backoff)
+        && !running.server.is_lent()
 }
 
 pub(super) fn is_away(state: ServerState) -> bool {
     match state {
-        ServerState::Reconnecting | ServerState::Backoff | ServerState::Failed | ServerState::Draining | ServerState::Stopped => {
-            true
-        }
-        ServerState::Disabled | ServerState::Idle | ServerState::Connecting | ServerState::Ready | ServerState::Degraded => false,
+        ServerState::Reconnecting
+        | ServerState::Backoff
+        | ServerState::Failed
+        | ServerState::Draining
+        | ServerState::Stopped => true,
+        ServerState::Disabled
+        | ServerState::Idle
+        | ServerState::Connecting
+        | ServerState::Ready
+        | ServerState::Degraded => false,
     }
 }
 
 /// An outage is information for the user. It is an error only if the user can repair it.
 fn outage_problems(spec: &ServerSpec, view: &ConnView) -> Vec<Problem> {
-    let reported = is_away(view.lifecycle.state()) || view.lifecycle.state() == ServerState::Degraded;
+    let reported =
+        is_away(view.lifecycle.state()) || view.lifecycle.state() == ServerState::Degraded;
     let Some((_, failure)) = view.lifecycle.last_error().filter(|_| reported) else {
         return Vec::new();
     };

@@ -89,7 +89,11 @@ mod tests {
         drop(again);
         timeout(Duration::from_secs(1), waits).await.unwrap();
         drop(newer);
-        assert_eq!(*readers.read.borrow(), BTreeSet::from([4]), "the newest snapshot stays registered");
+        assert_eq!(
+            *readers.read.borrow(),
+            BTreeSet::from([4]),
+            "the newest snapshot stays registered"
+        );
     }
 
     #[tokio::test(start_paused = true)]

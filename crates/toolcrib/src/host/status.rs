@@ -5,10 +5,12 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 use toolcrib_config::{Dialect, ServerSpec};
-use toolcrib_upstream::conn::{CacheState, FailureKind, MonotonicTime, ServerState, ConnView, StateVocabulary};
+use toolcrib_upstream::conn::{
+    CacheState, ConnView, FailureKind, MonotonicTime, ServerState, StateVocabulary,
+};
 use toolcrib_upstream::supervise::missing_capabilities;
 
-use super::call_metrics::{CallFailure, CallCounts};
+use super::call_metrics::{CallCounts, CallFailure};
 use super::host_snapshot::HostSnapshot;
 use super::running_server::RunningServer;
 use crate::registry::{self, Scope};

@@ -57,14 +57,19 @@ impl Trust {
     }
 
     /// The trusted definitions of a folder's configuration. Blocks.
-    pub fn trusted_content(&self, folder: &Path, root: &Path) -> Result<TrustedLaunches, TrustError> {
+    pub fn trusted_content(
+        &self,
+        folder: &Path,
+        root: &Path,
+    ) -> Result<TrustedLaunches, TrustError> {
         let is_root = is_same_path(folder, root);
         match self.folders {
             TrustedFolders::All => return Ok(TrustedLaunches::All),
             TrustedFolders::Root if is_root => return Ok(TrustedLaunches::All),
             TrustedFolders::Root | TrustedFolders::None => {}
         }
-        let kept = self.file.as_ref().map(|file| file.trusted_hashes(folder)).transpose()?.flatten();
+        let kept =
+            self.file.as_ref().map(|file| file.trusted_hashes(folder)).transpose()?.flatten();
         let once = Some(&self.hashes).filter(|once| is_root && !once.is_empty()).cloned();
         Ok(match (kept, once) {
             (None, None) => TrustedLaunches::None,
@@ -86,7 +91,10 @@ impl Trust {
             config.problems.push(Problem::error("trust.unreadable", text));
             TrustedLaunches::Only(BTreeSet::new())
         });
-        let fix = format!("check what the folder runs, and trust it: `toolcrib trust {}`", folder.display());
+        let fix = format!(
+            "check what the folder runs, and trust it: `toolcrib trust {}`",
+            folder.display()
+        );
         config.withhold(before, &trusted, &fix);
     }
 

@@ -15,10 +15,10 @@ use super::running_server::RunningServer;
 use super::snapshot_readers::SnapshotReader;
 use super::visibility::Visibility;
 use crate::access::{
-    ToolQuery, Attachments, Decision, Gate, GateReport, ToolsetPermissions, ServerAvailability, NativeReach, ToolVisibility, Switches, ToolsetRef,
-    decide,
+    Attachments, Decision, Gate, GateReport, NativeReach, ServerAvailability, Switches, ToolQuery,
+    ToolVisibility, ToolsetPermissions, ToolsetRef, decide,
 };
-use crate::registry::{self, Snapshot, Tool, SnapshotView};
+use crate::registry::{self, Snapshot, SnapshotView, Tool};
 use crate::store::ServerOverride;
 
 /// A turn. While it lives, its servers keep running, even if a reload removes them.
@@ -92,7 +92,11 @@ impl ToolExplanation {
         }
         let is_named = self.name_holder.as_ref().is_some_and(|other| !viewer.includes(other));
         match is_named {
-            true => ToolExplanation { dropped_reason: Some(NAME_TAKEN.to_owned()), name_holder: None, ..self },
+            true => ToolExplanation {
+                dropped_reason: Some(NAME_TAKEN.to_owned()),
+                name_holder: None,
+                ..self
+            },
             false => self,
         }
     }
@@ -137,9 +141,11 @@ impl Turn {
             if !self.is_offered(toolset.server.as_deref()) {
                 continue;
             }
-            let permissions = self.permissions(self.toolset(&toolset.name, toolset.server.as_deref(), ""));
+            let permissions =
+                self.permissions(self.toolset(&toolset.name, toolset.server.as_deref(), ""));
             let may = |tool: &Tool| {
-                permissions.permits(tool.original_name()) || self.can_release(tool.toolset(), tool.name())
+                permissions.permits(tool.original_name())
+                    || self.can_release(tool.toolset(), tool.name())
             };
             let listed = toolset.tools.iter().filter(|tool| tool.availability().is_listed());
             tools.extend(listed.filter(|tool| may(tool)).cloned());
@@ -188,8 +194,11 @@ impl Turn {
         if let Some(tool) = view.tool(name) {
             let server = tool.server();
             let toolset = self.toolset(tool.toolset(), server.map(|it| &**it), tool.name());
-            let gates =
-                GateReport::new(&self.tool_query(toolset, server.map(|it| &**it), tool.original_name()));
+            let gates = GateReport::new(&self.tool_query(
+                toolset,
+                server.map(|it| &**it),
+                tool.original_name(),
+            ));
             let server = server.map(|server| Arc::clone(&server.key));
             return ToolExplanation {
                 name: tool.name().to_owned(),
@@ -204,7 +213,8 @@ impl Turn {
         let Some((dropped, server)) = found else {
             return ToolExplanation::unknown(name);
         };
-        let query = self.tool_query(ToolsetRef::Server(&server.spec), Some(server), &dropped.original_name);
+        let query =
+            self.tool_query(ToolsetRef::Server(&server.spec), Some(server), &dropped.original_name);
         let name_holder = match &dropped.reason {
             registry::DropReason::Taken(registry::NameHolder::Server(key)) => Some(Arc::clone(key)),
             _ => None,
@@ -242,28 +252,39 @@ impl Turn {
         decide(&self.tool_query(toolset, server, tool.original_name()))
     }
 
-    pub(super) fn running_server(&self, server: &registry::RegisteredServer) -> Option<&Arc<RunningServer>> {
+    pub(super) fn running_server(
+        &self,
+        server: &registry::RegisteredServer,
+    ) -> Option<&Arc<RunningServer>> {
         self.published.running_server(server)
     }
 
     /// Whether the agent may use the whole server. Prompts and resources are granted only with
     /// their whole server.
     pub(super) fn can_use_server(&self, server: &registry::RegisteredServer) -> bool {
-        self.is_offered(Some(server)) && self.permissions(ToolsetRef::Server(&server.spec)).allows_every_tool()
+        self.is_offered(Some(server))
+            && self.permissions(ToolsetRef::Server(&server.spec)).allows_every_tool()
     }
 
     /// Whether the agent may use the whole server and a request may restart it after its process
     /// died.
     pub(super) fn can_start_server(&self, server: &registry::RegisteredServer) -> bool {
-        let is_stopped = self.running_server(server).is_none_or(|it| it.state() == ServerState::Stopped);
+        let is_stopped =
+            self.running_server(server).is_none_or(|it| it.state() == ServerState::Stopped);
         let is_away = server.presence == registry::Presence::Away && !is_stopped;
         let is_on =
-            ToolVisibility::new(&server.spec, &self.switches, ServerAvailability::Available("")) != ToolVisibility::Hidden;
+            ToolVisibility::new(&server.spec, &self.switches, ServerAvailability::Available(""))
+                != ToolVisibility::Hidden;
         is_away && is_on && self.permissions(ToolsetRef::Server(&server.spec)).allows_every_tool()
     }
 
     fn permissions(&self, toolset: ToolsetRef<'_>) -> ToolsetPermissions {
-        ToolsetPermissions::new(&self.published.grants, &self.dialog.inner.agent, &self.attached, toolset)
+        ToolsetPermissions::new(
+            &self.published.grants,
+            &self.dialog.inner.agent,
+            &self.attached,
+            toolset,
+        )
     }
 
     /// Whether the dialog's switches and the server's state allow listing the server.
@@ -285,12 +306,15 @@ impl Turn {
     ) -> ToolsetRef<'a> {
         match server {
             Some(server) => ToolsetRef::Server(&server.spec),
-            None if self.can_release(name, tool) => ToolsetRef::Native { name, reach: NativeReach::Everyone },
+            None if self.can_release(name, tool) => {
+                ToolsetRef::Native { name, reach: NativeReach::Everyone }
+            }
             None if name == resource_tools::TOOLSET && !self.has_resource_tools() => {
                 ToolsetRef::Native { name, reach: NativeReach::ByName }
             }
             None => {
-                let to = self.core().native_reach.get(name).copied().unwrap_or(NativeReach::Members);
+                let to =
+                    self.core().native_reach.get(name).copied().unwrap_or(NativeReach::Members);
                 ToolsetRef::Native { name, reach: to }
             }
         }
@@ -298,7 +322,8 @@ impl Turn {
 
     /// Whether the agent may use a server that offers its resources as tools.
     fn has_resource_tools(&self) -> bool {
-        let is_offered = |it: &registry::RegisteredServer| resource_tools::exposes_as_tools(&it.spec);
+        let is_offered =
+            |it: &registry::RegisteredServer| resource_tools::exposes_as_tools(&it.spec);
         self.view().servers().any(|server| is_offered(server) && self.can_use_server(server))
     }
 
@@ -320,14 +345,20 @@ impl Turn {
             toolset,
             tool,
             switches: &self.switches,
-            presence: server.map_or(ServerAvailability::Available("there"), |server| self.presence(server)),
+            presence: server
+                .map_or(ServerAvailability::Available("there"), |server| self.presence(server)),
         }
     }
 
     /// Whether the agent may use a server's tool, regardless of the server's presence.
-    pub(super) fn permits_if_present(&self, server: &registry::RegisteredServer, tool: &str) -> bool {
+    pub(super) fn permits_if_present(
+        &self,
+        server: &registry::RegisteredServer,
+        tool: &str,
+    ) -> bool {
         let query = self.tool_query(ToolsetRef::Server(&server.spec), Some(server), tool);
-        decide(&ToolQuery { presence: ServerAvailability::Available(""), ..query }) == Decision::Permitted
+        decide(&ToolQuery { presence: ServerAvailability::Available(""), ..query })
+            == Decision::Permitted
     }
 
     fn presence(&self, server: &registry::RegisteredServer) -> ServerAvailability<'_> {

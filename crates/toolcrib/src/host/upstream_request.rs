@@ -7,22 +7,25 @@ use tokio::time::Instant;
 use toolcrib_config::ServerSpec;
 use toolcrib_config::model::policy::CallRetry;
 use toolcrib_upstream::conn::peer::{
-    self, Cancellation, CallOptions, NotificationSink, CallTimeouts, ProgressMode, CallNotification, MailboxSender,
+    self, CallNotification, CallOptions, CallTimeouts, Cancellation, MailboxSender,
+    NotificationSink, ProgressMode,
 };
 use toolcrib_upstream::conn::{Failure, FailureKind, Session};
 use toolcrib_upstream::signals::chain;
 use toolcrib_wire::view::{CallToolResult, ResultType};
 use toolcrib_wire::{Body, Era, RawJson, RpcError, code, method};
 
+use super::call::{
+    CallRequest, InputRounds, malformed_result, named_params, request_limits, session_wait_limit,
+};
+use super::call_record::CallRecorder;
 use super::client_capabilities::{DialogCapabilities, allowed_capabilities};
 use super::client_requests::{self, CauseLookup};
-use super::call::{CallRequest, InputRounds, session_wait_limit, named_params, request_limits, malformed_result};
+use super::events::{EventBus, HostEvent};
+use super::running_server::{RunningServer, SessionError};
 use super::server_requests::OutgoingCall;
-use super::events::{HostEvent, EventBus};
-use super::call_record::CallRecorder;
-use super::running_server::{SessionError, RunningServer};
 use super::turn::Turn;
-use crate::lease::{Reminder, AcquireError};
+use crate::lease::{AcquireError, Reminder};
 use crate::registry::{RegisteredServer, Tool};
 use crate::results::{CallError, ErrorKind, RetryAdvice};
 
@@ -89,13 +92,17 @@ impl Turn {
         arguments: &RawJson,
         request: &CallRequest,
     ) -> Result<CallToolResult, CallError> {
-        let running = self.running_server(server).ok_or_else(|| CallError::not_connected(server.id()))?;
+        let running =
+            self.running_server(server).ok_or_else(|| CallError::not_connected(server.id()))?;
         let context = &request.context;
         let is_first = context.input_rounds.as_ref().is_none_or(InputRounds::is_first);
-        let cache_key = running.result_cache.key(&self.dialog_state().id, tool.original_name(), arguments);
+        let cache_key =
+            running.result_cache.key(&self.dialog_state().id, tool.original_name(), arguments);
         // Unknown params may change the result, so such calls bypass the cache.
         let cache_key = cache_key.filter(|_| is_first && context.extra_params.is_none());
-        if let Some(cached) = cache_key.as_ref().and_then(|cache_key| running.result_cache.get(cache_key)) {
+        if let Some(cached) =
+            cache_key.as_ref().and_then(|cache_key| running.result_cache.get(cache_key))
+        {
             return Ok(cached);
         }
         let request = UpstreamRequest {
@@ -163,10 +170,15 @@ impl Turn {
         request: &UpstreamRequest<'_>,
     ) -> Result<UpstreamResponse, UpstreamFailure> {
         let spec = running.spec();
-        let call = OutgoingCall { dialog: self.dialog_state(), number: request.call, capabilities: request.capabilities };
+        let call = OutgoingCall {
+            dialog: self.dialog_state(),
+            number: request.call,
+            capabilities: request.capabilities,
+        };
         let call_session = running.acquire_session(call, request.timeouts).await;
         let waited = || request.started_at.elapsed();
-        let (mut call_session, timeouts) = call_session.map_err(|error| UpstreamFailure::from_session_error(&spec.id, error, waited()))?;
+        let (mut call_session, timeouts) = call_session
+            .map_err(|error| UpstreamFailure::from_session_error(&spec.id, error, waited()))?;
         let options = CallOptions {
             timeouts,
             progress: ProgressMode::Deliver(self.call_listener(request)),
@@ -187,7 +199,8 @@ impl Turn {
         if !matches!(answer, Err(peer::CallError::Timeout { .. })) {
             call_session.mark_answered();
         }
-        let body = answer.map_err(|error| UpstreamFailure::from_call_error(&spec.id, &error, waited()))?;
+        let body =
+            answer.map_err(|error| UpstreamFailure::from_call_error(&spec.id, &error, waited()))?;
         let reminder = request.wants_reminder.then(|| call_session.take_reminder(spec)).flatten();
         Ok(UpstreamResponse { body, reminder })
     }
@@ -206,7 +219,11 @@ impl Turn {
         let input = match (session.agreed().era, request.input_rounds) {
             (Era::Legacy, _) => None,
             (Era::Modern, None) => {
-                let client = client_requests::dialog_client(self.dialog_state(), spec, CauseLookup::Call(request.call));
+                let client = client_requests::dialog_client(
+                    self.dialog_state(),
+                    spec,
+                    CauseLookup::Call(request.call),
+                );
                 // Boxed, so that the future of the other case stays small.
                 return Box::pin(session.call(method, params, options, Some(&client))).await;
             }
@@ -216,7 +233,8 @@ impl Turn {
                     ("requestState", input_rounds.state.clone()),
                 ];
                 params = params.with_members(input.into_iter().filter(|(_, it)| it.is_some()));
-                capabilities = allowed_capabilities(&spec.policy.client, &input_rounds.capabilities);
+                capabilities =
+                    allowed_capabilities(&spec.policy.client, &input_rounds.capabilities);
                 Some((&capabilities, input_rounds.log_level))
             }
         };
@@ -278,7 +296,9 @@ impl UpstreamFailure {
                 let text = format!("no session with server `{server}` in time");
                 CallError::new(ErrorKind::Timeout, with_elapsed(text, waited)).with_server(server)
             }
-            SessionError::Lease(AcquireError::Failed { cause, .. }) => unavailable_error(server, &cause),
+            SessionError::Lease(AcquireError::Failed { cause, .. }) => {
+                unavailable_error(server, &cause)
+            }
             SessionError::Lease(error) => lease_error(server, &error, waited),
         };
         UpstreamFailure { error, is_connection_loss: false, may_have_run: false }
@@ -316,7 +336,11 @@ impl UpstreamFailure {
             peer::CallError::Failed(_) => !failure.is_session_gone(),
             _ => true,
         };
-        UpstreamFailure { error: error_for_caller.with_server(server), is_connection_loss, may_have_run }
+        UpstreamFailure {
+            error: error_for_caller.with_server(server),
+            is_connection_loss,
+            may_have_run,
+        }
     }
 }
 
@@ -362,7 +386,9 @@ fn lease_error(server: &str, error: &AcquireError<Failure>, waited: Duration) ->
         _ => ErrorKind::Connection,
     };
     let text = match error {
-        AcquireError::Timeout { .. } | AcquireError::OpenTimeout { .. } => with_elapsed(chain(error), waited),
+        AcquireError::Timeout { .. } | AcquireError::OpenTimeout { .. } => {
+            with_elapsed(chain(error), waited)
+        }
         _ => chain(error),
     };
     CallError::new(kind, text).with_server(server)
@@ -403,7 +429,11 @@ mod tests {
         let failure = UpstreamFailure::from_call_error("docs", &error, Duration::from_millis(2040));
         let text = "no answer within 1500 ms from server `docs` (2.0 s passed)";
         assert_eq!(failure.error.message(), text);
-        let failure = UpstreamFailure::from_session_error("docs", SessionError::Timeout, Duration::from_secs(3));
+        let failure = UpstreamFailure::from_session_error(
+            "docs",
+            SessionError::Timeout,
+            Duration::from_secs(3),
+        );
         let text = "no session with server `docs` in time (3.0 s passed)";
         assert_eq!(failure.error.message(), text);
     }

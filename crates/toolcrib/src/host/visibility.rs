@@ -51,7 +51,9 @@ impl Visibility {
 
     /// Whether the principal may see a tool, by its server's id or key and its original name.
     pub fn includes_tool(&self, server: &str, tool: &str) -> bool {
-        self.all_named(server, |spec| self.permissions(spec).is_none_or(|permissions| permissions.permits(tool)))
+        self.all_named(server, |spec| {
+            self.permissions(spec).is_none_or(|permissions| permissions.permits(tool))
+        })
     }
 
     /// [`Visibility::includes_tool`] by the tool's name in the registry.
@@ -72,7 +74,9 @@ impl Visibility {
                 }
                 _ => self.includes_tool(server, &change.name),
             },
-            _ => self.all_named(server, |spec| self.permissions(spec).is_none_or(|it| it.allows_every_tool())),
+            _ => self.all_named(server, |spec| {
+                self.permissions(spec).is_none_or(|it| it.allows_every_tool())
+            }),
         }
     }
 
@@ -114,6 +118,11 @@ impl Visibility {
     /// The grants on a server; `None` for the owner, which needs none.
     fn permissions(&self, spec: &ServerSpec) -> Option<ToolsetPermissions> {
         let agent = self.agent.as_deref()?;
-        Some(ToolsetPermissions::new(&self.published.grants, agent, &self.attached, ToolsetRef::Server(spec)))
+        Some(ToolsetPermissions::new(
+            &self.published.grants,
+            agent,
+            &self.attached,
+            ToolsetRef::Server(spec),
+        ))
     }
 }

@@ -6,8 +6,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::event::LeaseEvent;
-use super::session_entry::SessionId;
 use super::lease_pool::PoolInner;
+use super::session_entry::SessionId;
 
 /// A session for the duration of one call. Dropping the guard ends the call but not the lease.
 pub struct LeaseGuard<T: Clone, E: Error + Clone + 'static> {

@@ -9,13 +9,13 @@ use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 use toolcrib_wire::Era;
 
-use super::lease_table::LeaseTable;
-use super::lease_worker::{LeaseWorker, SessionRequest};
 use super::error::AcquireError;
 use super::event::{LeaseEffect, LeaseEvent, RefusalReason};
 use super::lease_guard::LeaseGuard;
-use super::session_entry::{SessionId, Lease, WaiterId};
 use super::lease_policy::LeasePolicy;
+use super::lease_table::LeaseTable;
+use super::lease_worker::{LeaseWorker, SessionRequest};
+use super::session_entry::{Lease, SessionId, WaiterId};
 
 /// The sessions of one server. Clones share them.
 pub struct LeasePool<T: Clone, E: Error + Clone + 'static> {
@@ -232,7 +232,11 @@ impl<T: Clone, E: Error + Clone + 'static> PoolInner<T, E> {
         state.last_waiter_id += 1;
         let waiter_id = WaiterId(state.last_waiter_id);
         state.senders.insert(waiter_id, sender);
-        self.apply_with_cause(state, LeaseEvent::Acquire { waiter_id, dialog, principal, era }, None);
+        self.apply_with_cause(
+            state,
+            LeaseEvent::Acquire { waiter_id, dialog, principal, era },
+            None,
+        );
         waiter_id
     }
 
@@ -314,9 +318,14 @@ struct PendingAcquire<'a, T: Clone, E: Error + Clone + 'static> {
 impl<T: Clone, E: Error + Clone + 'static> PendingAcquire<'_, T, E> {
     fn timeout_error(&self) -> AcquireError<E> {
         let server = self.shared.server.clone();
-        let starting =
-            self.waiter_id.is_some_and(|waiter_id| self.shared.lock().table.is_waiting_for_open(waiter_id));
-        if starting { AcquireError::OpenTimeout { server } } else { AcquireError::Timeout { server } }
+        let starting = self
+            .waiter_id
+            .is_some_and(|waiter_id| self.shared.lock().table.is_waiting_for_open(waiter_id));
+        if starting {
+            AcquireError::OpenTimeout { server }
+        } else {
+            AcquireError::Timeout { server }
+        }
     }
 }
 

@@ -9,8 +9,8 @@ use toolcrib_config::model::policy::SessionScope;
 use toolcrib_wire::Era;
 
 use super::event::{LeaseEffect, LeaseEvent, RefusalReason};
-use super::session_entry::{SessionHolder, SessionEntry, SessionId, Lease, SessionPhase, WaiterId};
 use super::lease_policy::LeasePolicy;
+use super::session_entry::{Lease, SessionEntry, SessionHolder, SessionId, SessionPhase, WaiterId};
 
 #[derive(Debug, Clone)]
 pub(super) struct LeaseTable {
@@ -162,8 +162,7 @@ impl LeaseTable {
             }
             // There are at most as many sessions as calls in flight.
             SessionScope::PerCall => {
-                let mut own =
-                    self.entries.values().filter(|it| it.holder.dialog() == Some(dialog));
+                let mut own = self.entries.values().filter(|it| it.holder.dialog() == Some(dialog));
                 own.any(is_open)
             }
         }
@@ -189,7 +188,13 @@ impl LeaseTable {
         }
     }
 
-    fn enqueue(&mut self, waiter_id: WaiterId, dialog: Arc<str>, principal: Option<Arc<str>>, era: Era) {
+    fn enqueue(
+        &mut self,
+        waiter_id: WaiterId,
+        dialog: Arc<str>,
+        principal: Option<Arc<str>>,
+        era: Era,
+    ) {
         if self.retired {
             return self.refuse(waiter_id, RefusalReason::Retired);
         }
@@ -209,7 +214,8 @@ impl LeaseTable {
         // Each principal has its own queue, so no principal can fill another's.
         let blocked =
             |waiter: &&Waiter| waiter.principal == principal && !self.waits_for_open(waiter);
-        let is_blocked = self.waiters.back().filter(blocked).is_some_and(|w| w.waiter_id == waiter_id);
+        let is_blocked =
+            self.waiters.back().filter(blocked).is_some_and(|w| w.waiter_id == waiter_id);
         let before = self.waiters.iter().filter(blocked).count().saturating_sub(1);
         if is_blocked && !self.policy.allows_waiting(before) {
             self.waiters.pop_back();
@@ -268,7 +274,10 @@ impl LeaseTable {
             && self.policy.has_room(self.entries.len())
             && !self.assigned.contains_key(&SessionHolder::Unassigned)
             && !self.assigned.contains_key(&SessionHolder::Shared(era));
-        self.entries.insert(id, SessionEntry::new(SessionHolder::Unassigned, era, SessionPhase::Open, self.now));
+        self.entries.insert(
+            id,
+            SessionEntry::new(SessionHolder::Unassigned, era, SessionPhase::Open, self.now),
+        );
         if wanted {
             self.assigned.insert(SessionHolder::Unassigned, id);
         } else {
@@ -356,7 +365,8 @@ impl LeaseTable {
     }
 
     fn serve_waiter(&mut self, waiter: &Waiter) -> bool {
-        let found = self.assigned.get(&waiter.holder).copied().or_else(|| self.find_session(waiter));
+        let found =
+            self.assigned.get(&waiter.holder).copied().or_else(|| self.find_session(waiter));
         let Some(id) = found.filter(|id| self.start_call(*id)) else { return false };
         self.effects.push(LeaseEffect::Grant { waiter_id: waiter.waiter_id, session_id: id });
         true
@@ -380,7 +390,8 @@ impl LeaseTable {
             return None;
         }
         let spare = self.assigned.get(&SessionHolder::Unassigned).copied();
-        let fits = |id: &SessionId| self.entries.get(id).is_some_and(|entry| entry.era == waiter.era);
+        let fits =
+            |id: &SessionId| self.entries.get(id).is_some_and(|entry| entry.era == waiter.era);
         if let Some(id) = spare.filter(fits) {
             return Some(self.adopt_spare(id, waiter));
         }
@@ -391,7 +402,9 @@ impl LeaseTable {
             self.close(id);
         }
         match waiter.holder {
-            SessionHolder::Shared(era) => self.assigned.get(&SessionHolder::Shared(other_era(era))).copied(),
+            SessionHolder::Shared(era) => {
+                self.assigned.get(&SessionHolder::Shared(other_era(era))).copied()
+            }
             _ => None,
         }
     }

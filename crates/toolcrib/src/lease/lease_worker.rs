@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep_until};
 use toolcrib_wire::Era;
 
 use super::event::LeaseEvent;
-use super::session_entry::SessionId;
 use super::lease_pool::{PoolInner, WorkItem};
+use super::session_entry::SessionId;
 
 /// Opens and closes sessions with one server.
 pub trait SessionOpener: Send + Sync + 'static {
@@ -21,8 +21,10 @@ pub trait SessionOpener: Send + Sync + 'static {
     type Error: Error + Clone + Send + Sync + 'static;
 
     /// Opens a session. The future may be dropped at any time and must then leave nothing behind.
-    fn open(&self, request: SessionRequest)
-    -> impl Future<Output = Result<Self::Session, Self::Error>> + Send;
+    fn open(
+        &self,
+        request: SessionRequest,
+    ) -> impl Future<Output = Result<Self::Session, Self::Error>> + Send;
 
     /// Closes a session, which may have ended already. The session counts against the limit until the future
     /// completes.
@@ -54,8 +56,12 @@ where
 {
     /// Runs until the server is retired and all its sessions are closed.
     pub async fn run<S: SessionOpener<Session = T, Error = E>>(self, sessions: Arc<S>) {
-        let mut tasks =
-            SessionTasks { shared: &self.shared, sessions, tasks: JoinSet::new(), by_task: HashMap::new() };
+        let mut tasks = SessionTasks {
+            shared: &self.shared,
+            sessions,
+            tasks: JoinSet::new(),
+            by_task: HashMap::new(),
+        };
         while let Some((work, due)) = self.shared.next_work() {
             work.into_iter().for_each(|work| tasks.start(work));
             tokio::select! {
@@ -131,7 +137,9 @@ impl<S: SessionOpener> SessionTasks<'_, S> {
                     self.close_session(session_id, unwanted);
                 }
             }
-            Ok((_, TaskOutcome::Opened(Err(cause)))) => self.shared.open_failed(session_id, Some(&cause)),
+            Ok((_, TaskOutcome::Opened(Err(cause)))) => {
+                self.shared.open_failed(session_id, Some(&cause))
+            }
             Ok((_, TaskOutcome::Closed)) => self.shared.apply(LeaseEvent::Closed(session_id)),
             // The task was aborted or panicked; neither leaves a session.
             Err(_) => self.shared.open_failed(session_id, None),

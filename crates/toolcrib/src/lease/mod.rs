@@ -5,23 +5,23 @@
 //! while a call uses it. `LeaseTable` decides all of this as a pure value. The [`LeaseWorker`] opens and closes
 //! sessions, so a caller that gives up does not abort an opening that others wait for.
 
-mod lease_table;
-mod lease_worker;
 mod error;
 mod event;
 mod lease_guard;
-mod session_entry;
-mod reminder;
-mod lease_pool;
 mod lease_policy;
+mod lease_pool;
+mod lease_table;
+mod lease_worker;
+mod reminder;
+mod session_entry;
 
-pub use lease_worker::{LeaseWorker, SessionRequest, SessionOpener};
 pub use error::AcquireError;
 pub use lease_guard::LeaseGuard;
-pub use session_entry::{SessionId, Lease};
-pub use reminder::{Reminder, reminder_for_lease, reminder_for_server};
-pub use lease_pool::LeasePool;
 pub use lease_policy::LeasePolicy;
+pub use lease_pool::LeasePool;
+pub use lease_worker::{LeaseWorker, SessionOpener, SessionRequest};
+pub use reminder::{Reminder, reminder_for_lease, reminder_for_server};
+pub use session_entry::{Lease, SessionId};
 
 #[cfg(test)]
 mod tests;

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use toolcrib_config::model::filter::{self, FilterVerdict};
-use toolcrib_config::model::naming::{InvalidName, ToolNames, Naming, Validity};
+use toolcrib_config::model::naming::{InvalidName, Naming, ToolNames, Validity};
 use toolcrib_config::model::policy::{FilterMode, InvalidSchemas, PromptsAs, ResourcesAs};
 use toolcrib_config::{Problem, ServerSpec};
 use toolcrib_wire::view;
 
-use super::dropped_items::{DroppedItem, ItemKind, DropReason};
-use super::plan_input::ServerLists;
+use super::dropped_items::{DropReason, DroppedItem, ItemKind};
 use super::items::Addressed;
+use super::plan_input::ServerLists;
 use super::{problems, version_pins};
 
 /// An item that passed the filters, and its names.
@@ -150,9 +150,11 @@ impl<'s> ItemSelector<'s> {
                 item.address(),
             );
             let off = (rules.r#as == ResourcesAs::Off).then_some(DropReason::Off);
-            let reason = off.or_else(|| drop_reason(by_uri)).or_else(|| wrong_type(&rules.mime, item));
+            let reason =
+                off.or_else(|| drop_reason(by_uri)).or_else(|| wrong_type(&rules.mime, item));
             match reason {
-                None => selected.push(SelectedItem::with_one_name(item, transforms.apply(item.own_name()))),
+                None => selected
+                    .push(SelectedItem::with_one_name(item, transforms.apply(item.own_name()))),
                 Some(reason) => self.drop_item(kind, item.address(), None, reason),
             }
         }
@@ -190,11 +192,18 @@ impl<'s> ItemSelector<'s> {
         selected: &SelectedItem<'_, T>,
         reason: DropReason,
     ) {
-        let names = ToolNames { id: selected.name.to_string(), model: selected.model_name.to_string() };
+        let names =
+            ToolNames { id: selected.name.to_string(), model: selected.model_name.to_string() };
         self.drop_item(kind, own, Some(names), reason);
     }
 
-    fn drop_item(&mut self, kind: ItemKind, own: &str, names: Option<ToolNames>, reason: DropReason) {
+    fn drop_item(
+        &mut self,
+        kind: ItemKind,
+        own: &str,
+        names: Option<ToolNames>,
+        reason: DropReason,
+    ) {
         let (server, original_name) = (self.key.clone(), own.to_owned());
         self.dropped.push(DroppedItem { kind, server, original_name, names, reason });
     }
@@ -209,7 +218,9 @@ impl<'s> ItemSelector<'s> {
     fn drop_tool(&mut self, own: &str, base: &str, reason: DropReason) {
         let names = match self.spec.policy.naming.names(&self.spec.id, base) {
             Ok(names) => Some(names),
-            Err(InvalidName::Transformed(name)) => Some(ToolNames { model: name.clone(), id: name }),
+            Err(InvalidName::Transformed(name)) => {
+                Some(ToolNames { model: name.clone(), id: name })
+            }
             Err(InvalidName::Original(_)) => None,
         };
         self.drop_item(ItemKind::Tool, own, names, reason);

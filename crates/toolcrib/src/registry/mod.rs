@@ -27,35 +27,38 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod item_selector;
-mod name_claims;
-mod server_plan;
 mod dropped_items;
-mod plan_input;
+mod item_selector;
 mod items;
+mod name_claims;
 mod native;
 mod pins;
 mod plan;
+mod plan_input;
 mod problems;
 mod registered_server;
+mod server_plan;
 mod snapshot;
+mod snapshot_view;
 mod tool;
 mod version_pins;
-mod snapshot_view;
 
 #[cfg(test)]
 mod tests;
 
-pub use name_claims::NameHolder;
-pub use dropped_items::{DroppedItem, ItemKind, DropReason};
-pub use plan_input::{PlanInput, ServerLists, Presence, Scope, ServerInput};
+pub use dropped_items::{DropReason, DroppedItem, ItemKind};
 pub use items::{Document, Prompt, Resource, ResourceTemplate};
+pub use name_claims::NameHolder;
 pub use native::{
-    NativeToolFuture, NativeDefinitionError, NativeToolDefinition, NativeCall, NativeError, NativeTool, NativeToolset,
+    NativeCall, NativeDefinitionError, NativeError, NativeTool, NativeToolDefinition,
+    NativeToolFuture, NativeToolset,
 };
-pub use pins::{PinComparison, ToolFingerprint, canonical_definition, compare_definitions, definition_diff};
+pub use pins::{
+    PinComparison, ToolFingerprint, canonical_definition, compare_definitions, definition_diff,
+};
 pub use plan::plan;
-pub use registered_server::{ServerRefusal, RegisteredServer, RegistrationStatus};
+pub use plan_input::{PlanInput, Presence, Scope, ServerInput, ServerLists};
+pub use registered_server::{RegisteredServer, RegistrationStatus, ServerRefusal};
 pub use snapshot::{Snapshot, Toolset};
-pub use tool::{Availability, Tool};
 pub use snapshot_view::SnapshotView;
+pub use tool::{Availability, Tool};

@@ -29,38 +29,38 @@ pub(super) enum Namespace {
 /// The claimed names. Claims of a folder extend the global claims.
 #[derive(Debug, Default)]
 pub(super) struct NameClaims<'b> {
-    below: Option<&'b NameClaims<'b>>,
-    held: [HashMap<Arc<str>, NameHolder>; 5],
+    parent: Option<&'b NameClaims<'b>>,
+    holders: [HashMap<Arc<str>, NameHolder>; 5],
 }
 
 impl<'b> NameClaims<'b> {
-    pub(super) fn over(below: &'b NameClaims<'b>) -> Self {
-        NameClaims { below: Some(below), ..NameClaims::default() }
+    pub(super) fn with_parent(parent: &'b NameClaims<'b>) -> Self {
+        NameClaims { parent: Some(parent), ..NameClaims::default() }
     }
 
-    pub(super) fn holder(&self, space: Namespace, name: &str) -> Option<&NameHolder> {
-        let own = self.held[space as usize].get(name);
-        own.or_else(|| self.below.and_then(|below| below.holder(space, name)))
+    pub(super) fn holder(&self, namespace: Namespace, name: &str) -> Option<&NameHolder> {
+        let own = self.holders[namespace as usize].get(name);
+        own.or_else(|| self.parent.and_then(|parent| parent.holder(namespace, name)))
     }
 
     /// Claims a name. Fails with the current holder if the name is taken.
     pub(super) fn claim(
         &mut self,
-        space: Namespace,
+        namespace: Namespace,
         name: &Arc<str>,
         holder: &NameHolder,
     ) -> Result<(), NameHolder> {
-        match self.holder(space, name) {
+        match self.holder(namespace, name) {
             Some(other) => Err(other.clone()),
             None => {
-                self.held[space as usize].insert(name.clone(), holder.clone());
+                self.holders[namespace as usize].insert(name.clone(), holder.clone());
                 Ok(())
             }
         }
     }
 
-    pub(super) fn release(&mut self, space: Namespace, name: &str) {
-        self.held[space as usize].remove(name);
+    pub(super) fn release(&mut self, namespace: Namespace, name: &str) {
+        self.holders[namespace as usize].remove(name);
     }
 }
 

@@ -20,7 +20,8 @@ pub trait NativeTool: Send + Sync {
 }
 
 /// The future of a native tool call.
-pub type NativeToolFuture<'a> = Pin<Box<dyn Future<Output = Result<RawJson, NativeError>> + Send + 'a>>;
+pub type NativeToolFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<RawJson, NativeError>> + Send + 'a>>;
 
 /// A native tool call without a result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -127,7 +128,8 @@ impl NativeToolset {
     /// Adds a tool.
     pub fn with(mut self, tool: impl NativeTool + 'static) -> Result<Self, NativeDefinitionError> {
         let read = ToolView::read(tool.definition().0, &mut Vec::new());
-        let item = read.map_err(|error| NativeDefinitionError { toolset: self.name.to_string(), error })?;
+        let item =
+            read.map_err(|error| NativeDefinitionError { toolset: self.name.to_string(), error })?;
         self.tools.push((item, NativeHandle(Arc::new(tool))));
         Ok(self)
     }

@@ -12,7 +12,7 @@ use toolcrib_wire::view::ToolView;
 /// The members of a definition that describe the tool to a model or a person.
 const PARTS: [&str; 5] = ["title", "description", "annotations", "inputSchema", "outputSchema"];
 
-/// Maximum length of a stored definition. Longer definitions are compared but not stored for diffs.
+/// Maximum length of a stored definition. Longer definitions are comparison but not stored for diffs.
 const MAX_DEFINITION: usize = 256 << 10;
 
 /// Maximum lines of a diff and characters per line. The remaining lines are counted.
@@ -47,20 +47,25 @@ impl ToolFingerprint {
 }
 
 /// Compares a list with the pinned fingerprint of each tool name.
-pub fn compare_definitions(known: &HashMap<String, ToolFingerprint>, tools: &[ToolView]) -> PinComparison {
-    let mut compared = PinComparison::default();
+pub fn compare_definitions(
+    known: &HashMap<String, ToolFingerprint>,
+    tools: &[ToolView],
+) -> PinComparison {
+    let mut comparison = PinComparison::default();
     let mut seen = HashSet::with_capacity(tools.len());
     for (index, tool) in tools.iter().enumerate() {
         let is_first = seen.insert(tool.name());
         match known.get(tool.name()) {
-            None if is_first => compared.new.push(index),
+            None if is_first => comparison.new.push(index),
             None => {}
-            Some(print) if print.text == text_hash(tool) => {}
-            Some(print) if print.meaning == meaning_hash(tool) => compared.reworded.push(index),
-            Some(_) => compared.changed.push(index),
+            Some(fingerprint) if fingerprint.text == text_hash(tool) => {}
+            Some(fingerprint) if fingerprint.meaning == meaning_hash(tool) => {
+                comparison.reworded.push(index)
+            }
+            Some(_) => comparison.changed.push(index),
         }
     }
-    compared
+    comparison
 }
 
 /// Returns the canonical definition for storing. `None` if it is too long.
@@ -71,7 +76,8 @@ pub fn canonical_definition(tool: &ToolView) -> Option<String> {
 /// Returns the difference of two stored definitions for people, by member and line. Control characters are escaped,
 /// so a terminal does not interpret them.
 pub fn definition_diff(before: Option<&str>, now: Option<&str>) -> String {
-    let (Some(before), Some(now)) = (before.and_then(parse_parts), now.and_then(parse_parts)) else {
+    let (Some(before), Some(now)) = (before.and_then(parse_parts), now.and_then(parse_parts))
+    else {
         return "the definition is too long to show".to_owned();
     };
     let mut lines = Vec::new();
@@ -125,12 +131,12 @@ fn parse_parts(definition: &str) -> Option<Map<String, Value>> {
 
 /// Splits a member into lines. Strings keep their lines, other values are written as YAML.
 fn part_lines(part: &str, value: Option<&Value>) -> Vec<String> {
-    let whole = match value {
+    let text = match value {
         None => return Vec::new(),
         Some(Value::String(text)) => text.clone(),
         Some(value) => to_yaml(value),
     };
-    whole.lines().map(|line| format!("{part}: {}", escape_invisible(&truncate_line(line)))).collect()
+    text.lines().map(|line| format!("{part}: {}", escape_invisible(&truncate_line(line)))).collect()
 }
 
 fn truncate_line(line: &str) -> String {
@@ -159,7 +165,8 @@ mod tests {
     use super::*;
 
     fn tool(text: &str) -> ToolView {
-        ToolView::read(RawJson::parse(text, &MessageLimits::default()).unwrap(), &mut Vec::new()).unwrap()
+        ToolView::read(RawJson::parse(text, &MessageLimits::default()).unwrap(), &mut Vec::new())
+            .unwrap()
     }
 
     fn fingerprints(tools: &[ToolView]) -> HashMap<String, ToolFingerprint> {
@@ -181,14 +188,19 @@ mod tests {
             (r#","outputSchema":{"type":"object"}"#, ""),
         ] {
             let now = [tool(&TOOL.replacen(old, new, 1))];
-            let compared = compare_definitions(&fingerprints(&before), &now);
-            assert_eq!(compared.changed, [0], "{old} {new}");
-            let diff =
-                definition_diff(canonical_definition(&before[0]).as_deref(), canonical_definition(&now[0]).as_deref());
+            let comparison = compare_definitions(&fingerprints(&before), &now);
+            assert_eq!(comparison.changed, [0], "{old} {new}");
+            let diff = definition_diff(
+                canonical_definition(&before[0]).as_deref(),
+                canonical_definition(&now[0]).as_deref(),
+            );
             assert!(diff.starts_with("- "), "{diff}");
         }
         let evil = tool(&TOOL.replacen("two", r"t\u001bwo\u202e", 1));
-        let diff = definition_diff(canonical_definition(&before[0]).as_deref(), canonical_definition(&evil).as_deref());
+        let diff = definition_diff(
+            canonical_definition(&before[0]).as_deref(),
+            canonical_definition(&evil).as_deref(),
+        );
         assert_eq!(diff, "- description: two\n+ description: t\\u{1b}wo\\u{202e}");
     }
 
@@ -206,8 +218,8 @@ mod tests {
     fn duplicate_new_tool_is_listed_once() {
         let one = |name: &str| tool(&format!(r#"{{"name":"{name}","inputSchema":{{}}}}"#));
         let tools = [one("t"), one("u"), tool(r#"{"name":"u","inputSchema":{"x":1}}"#)];
-        let compared = compare_definitions(&fingerprints(&[one("t")]), &tools);
-        assert_eq!(compared, PinComparison { new: vec![1], ..PinComparison::default() });
+        let comparison = compare_definitions(&fingerprints(&[one("t")]), &tools);
+        assert_eq!(comparison, PinComparison { new: vec![1], ..PinComparison::default() });
     }
 
     #[test]

@@ -10,17 +10,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use toolcrib_config::Problem;
-use toolcrib_config::model::naming::{ToolNames, Naming};
+use toolcrib_config::model::naming::{Naming, ToolNames};
 use toolcrib_wire::view;
 
 use super::item_selector::SelectedItem;
 use super::name_claims::{NameClaims, NameHolder, Namespace};
-use super::server_plan::ServerPlan;
-use super::plan_input::{PlanInput, Scope, ServerInput};
 use super::native::{NativeHandle, NativeToolset};
+use super::plan_input::{PlanInput, Scope, ServerInput};
 use super::problems;
-use super::snapshot::{SnapshotContent, ScopeLayer, Snapshot, Toolset};
-use super::tool::{ToolSource, Availability, Tool};
+use super::server_plan::ServerPlan;
+use super::snapshot::{ScopeLayer, Snapshot, SnapshotContent, Toolset};
+use super::tool::{Availability, Tool, ToolSource};
 
 /// Plans a snapshot and returns it with the problems of all items that are not offered.
 pub fn plan(input: &PlanInput<'_>) -> (Snapshot, Vec<Problem>) {
@@ -33,7 +33,7 @@ pub fn plan(input: &PlanInput<'_>) -> (Snapshot, Vec<Problem>) {
     let Planner { claims, layer, mut problems } = global;
     let mut folders = BTreeMap::new();
     for (path, servers) in group_by_folder(&input.servers) {
-        let mut folder = Planner { claims: NameClaims::over(&claims), ..Planner::default() };
+        let mut folder = Planner { claims: NameClaims::with_parent(&claims), ..Planner::default() };
         folder.add_servers(&servers);
         problems.append(&mut folder.problems);
         folders.insert(path.to_path_buf(), folder.layer);
@@ -42,7 +42,9 @@ pub fn plan(input: &PlanInput<'_>) -> (Snapshot, Vec<Problem>) {
     (Snapshot::new(content), problems)
 }
 
-fn group_by_folder<'i, 'a>(servers: &'i [ServerInput<'a>]) -> BTreeMap<&'i Path, Vec<&'i ServerInput<'a>>> {
+fn group_by_folder<'i, 'a>(
+    servers: &'i [ServerInput<'a>],
+) -> BTreeMap<&'i Path, Vec<&'i ServerInput<'a>>> {
     let mut folders: BTreeMap<&Path, Vec<_>> = BTreeMap::new();
     for server in servers {
         if let Scope::Cwd(path) = &server.scope {
@@ -84,11 +86,15 @@ impl Planner<'_> {
     }
 
     /// Claims the names of a native toolset and its tools. Returns `None` if the toolset's name is taken.
-    fn claim_native_names<'a>(&mut self, toolset: &'a NativeToolset) -> Option<Vec<SelectedNativeTool<'a>>> {
+    fn claim_native_names<'a>(
+        &mut self,
+        toolset: &'a NativeToolset,
+    ) -> Option<Vec<SelectedNativeTool<'a>>> {
         let plain = Naming { template: "{tool}".to_owned(), ..Naming::default() };
         let holder = NameHolder::Native(toolset.name.clone());
         if let Err(other) = self.claims.claim(Namespace::Toolsets, &toolset.name, &holder) {
-            let problem = problems::native_collision("toolset.collision", "toolset", &toolset.name, &other);
+            let problem =
+                problems::native_collision("toolset.collision", "toolset", &toolset.name, &other);
             self.problems.push(problem);
             return None;
         }
@@ -101,7 +107,12 @@ impl Planner<'_> {
             match self.claims.claim(Namespace::Tools, &selected.name, &holder) {
                 Ok(()) => tools.push(selected),
                 Err(other) => {
-                    let problem = problems::native_collision("name.collision", "tool", &selected.name, &other);
+                    let problem = problems::native_collision(
+                        "name.collision",
+                        "tool",
+                        &selected.name,
+                        &other,
+                    );
                     self.problems.push(problem);
                 }
             }
@@ -111,8 +122,10 @@ impl Planner<'_> {
 
     /// Reserves names. A native tool that already has a reserved name keeps it.
     fn reserve_names(&mut self, input: &PlanInput<'_>) {
-        let names =
-            [(Namespace::Tools, input.reserved_tools), (Namespace::Toolsets, input.reserved_toolsets)];
+        let names = [
+            (Namespace::Tools, input.reserved_tools),
+            (Namespace::Toolsets, input.reserved_toolsets),
+        ];
         for (namespace, names) in names {
             for name in names {
                 let _ = self.claims.claim(namespace, &name.as_str().into(), &NameHolder::Reserved);
@@ -123,7 +136,8 @@ impl Planner<'_> {
     fn add_servers<'a>(&mut self, servers: &[&'a ServerInput<'a>]) {
         let toolsets = self.claim_toolsets(servers);
         let plans = servers.iter().zip(toolsets);
-        let mut plans: Vec<_> = plans.map(|(server, holder)| self.plan_server(server, holder)).collect();
+        let mut plans: Vec<_> =
+            plans.map(|(server, holder)| self.plan_server(server, holder)).collect();
         // Ids are claimed before aliases, so no alias takes the id of a later tool.
         for server_plan in &mut plans {
             self.name_for_models(server_plan);
@@ -152,7 +166,8 @@ impl Planner<'_> {
     fn name_for_models(&mut self, server_plan: &mut ServerPlan<'_>) {
         for tool in &mut server_plan.tools {
             let wanted = tool.model_name.clone();
-            let (given, other) = self.claim_model_name(&tool.name, wanted.clone(), &server_plan.holder);
+            let (given, other) =
+                self.claim_model_name(&tool.name, wanted.clone(), &server_plan.holder);
             if let Some(other) = other {
                 let (spec, own) = (&server_plan.input.spec, tool.item.name());
                 let problem = problems::alias_collision(spec, own, (&wanted, &given), &other);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use toolcrib_config::ServerSpec;
 use toolcrib_config::model::policy::OnUnavailable;
 use toolcrib_upstream::schema::InvalidSchema;
-use toolcrib_wire::view::{PromptView, ResourceView, ResourceTemplateView, ToolView};
+use toolcrib_wire::view::{PromptView, ResourceTemplateView, ResourceView, ToolView};
 
 use super::native::NativeToolset;
 use super::tool::Availability;

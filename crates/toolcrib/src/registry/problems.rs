@@ -1,10 +1,10 @@
 //! Problems of a plan: each dropped or renamed item with its location in the configuration.
 
 use toolcrib_config::model::policy::OnUnavailable;
-use toolcrib_config::{ValueOrigin, Problem, ServerSpec, Severity, clip};
+use toolcrib_config::{Problem, ServerSpec, Severity, ValueOrigin, clip};
 
+use super::dropped_items::{DropReason, DroppedItem, ItemKind};
 use super::name_claims::NameHolder;
-use super::dropped_items::{DroppedItem, ItemKind, DropReason};
 use super::registered_server::ServerRefusal;
 
 /// Returns the problem of a dropped item. `None` if its server's problem covers it.
@@ -32,7 +32,9 @@ pub(super) fn dropped_item(spec: &ServerSpec, dropped: &DroppedItem) -> Option<P
             INVALID_SCHEMA,
             format!("fix the schema at the server, or set `{}`", rule.key),
         ),
-        (DropReason::Taken(_), ItemKind::Tool) => (Severity::Warning, "name.collision", RENAME_FIX.to_owned()),
+        (DropReason::Taken(_), ItemKind::Tool) => {
+            (Severity::Warning, "name.collision", RENAME_FIX.to_owned())
+        }
         (DropReason::Taken(_), _) => (Severity::Warning, "prompt.collision", RENAME_FIX.to_owned()),
         (DropReason::OtherVersion(_), _) => {
             let fix = format!("to offer it, remove it from `{}`", rule.key);
@@ -61,16 +63,19 @@ pub(super) fn dropped_item(spec: &ServerSpec, dropped: &DroppedItem) -> Option<P
 /// Reports a server that was refused as a whole.
 pub(super) fn server_refused(spec: &ServerSpec, refusal: &ServerRefusal) -> Problem {
     let (code, fix) = match refusal {
-        ServerRefusal::Toolset { .. } => ("toolset.collision", "give the server another id or `toolset`"),
+        ServerRefusal::Toolset { .. } => {
+            ("toolset.collision", "give the server another id or `toolset`")
+        }
         ServerRefusal::Tool { .. } => ("name.collision", RENAME_FIX),
-        ServerRefusal::NoTools { .. } => (
-            "server.no_tools",
-            "check its filters, or set `discovery.require_tools` to `false`",
-        ),
+        ServerRefusal::NoTools { .. } => {
+            ("server.no_tools", "check its filters, or set `discovery.require_tools` to `false`")
+        }
     };
     let problem = Problem::error(code, refusal.to_string()).fix(fix);
     let problem = match refusal {
-        ServerRefusal::Toolset { holder, .. } | ServerRefusal::Tool { holder, .. } => with_related_holder(problem, holder),
+        ServerRefusal::Toolset { holder, .. } | ServerRefusal::Tool { holder, .. } => {
+            with_related_holder(problem, holder)
+        }
         ServerRefusal::NoTools { .. } => problem,
     };
     let rule = RuleSource::new(spec, refusal.rule());
@@ -95,7 +100,12 @@ pub(super) fn alias_collision(
     );
     let problem = Problem::new(Severity::Info, "name.alias.collision", text)
         .fix("no action is needed; a transform can give the tool a more readable name");
-    RuleSource::new(spec, "naming.validity").locate_item(with_related_holder(problem, holder), spec, ItemKind::Tool, tool)
+    RuleSource::new(spec, "naming.validity").locate_item(
+        with_related_holder(problem, holder),
+        spec,
+        ItemKind::Tool,
+        tool,
+    )
 }
 
 pub(super) fn version_missing(
@@ -123,13 +133,17 @@ pub(super) fn invalid_schema(spec: &ServerSpec, tool: &str, reason: &str) -> Pro
         clip(reason)
     );
     let rule = RuleSource::new(spec, "discovery.invalid_schemas");
-    let fix =
-        "fix the schema at the server, or set `discovery.invalid_schemas: withhold` to leave the tool out";
+    let fix = "fix the schema at the server, or set `discovery.invalid_schemas: withhold` to leave the tool out";
     rule.locate_item(Problem::warning(INVALID_SCHEMA, text).fix(fix), spec, ItemKind::Tool, tool)
 }
 
 /// Reports a URI that an earlier server has too.
-pub(super) fn uri_collision(spec: &ServerSpec, kind: ItemKind, uri: &str, holder: &NameHolder) -> Problem {
+pub(super) fn uri_collision(
+    spec: &ServerSpec,
+    kind: ItemKind,
+    uri: &str,
+    holder: &NameHolder,
+) -> Problem {
     let text = format!(
         "the URI of {kind} `{}` of `{}` is {holder}, which is asked first",
         clip(uri),
@@ -137,7 +151,12 @@ pub(super) fn uri_collision(spec: &ServerSpec, kind: ItemKind, uri: &str, holder
     );
     let problem = Problem::warning("uri.collision", text)
         .fix("name the server in requests for this one, or drop it with `expose.resources.deny`");
-    RuleSource::new(spec, "expose.resources").locate_item(with_related_holder(problem, holder), spec, kind, uri)
+    RuleSource::new(spec, "expose.resources").locate_item(
+        with_related_holder(problem, holder),
+        spec,
+        kind,
+        uri,
+    )
 }
 
 /// Reports an unavailable server and the effect on its items.
@@ -183,16 +202,23 @@ struct RuleSource {
 impl RuleSource {
     fn new(spec: &ServerSpec, setting: &str) -> Self {
         match spec.origins.origin(setting) {
-            ValueOrigin::File { source, location, key } => {
-                RuleSource { key: key.clone(), origin: Some(ValueOrigin::File { source, location, key }) }
-            }
+            ValueOrigin::File { source, location, key } => RuleSource {
+                key: key.clone(),
+                origin: Some(ValueOrigin::File { source, location, key }),
+            },
             ValueOrigin::Profile(_) | ValueOrigin::Override(_) => {
                 RuleSource { key: setting.to_owned(), origin: None }
             }
         }
     }
 
-    fn locate_item(&self, problem: Problem, spec: &ServerSpec, kind: ItemKind, item: &str) -> Problem {
+    fn locate_item(
+        &self,
+        problem: Problem,
+        spec: &ServerSpec,
+        kind: ItemKind,
+        item: &str,
+    ) -> Problem {
         let item = clip(item);
         match kind {
             ItemKind::Tool => self.locate(problem, spec, "").tool(&item),

@@ -5,24 +5,24 @@ use std::sync::Arc;
 use toolcrib_config::model::naming::OnCollision;
 use toolcrib_wire::view;
 
+use super::dropped_items::{DropReason, DroppedItem, ItemKind};
 use super::item_selector::{ItemSelector, SelectedItem};
-use super::name_claims::{NameHolder, Namespace};
-use super::dropped_items::{DroppedItem, ItemKind, DropReason};
-use super::plan_input::{ServerLists, Presence, ServerInput};
 use super::items::{Addressed, Document, Prompt};
+use super::name_claims::{NameHolder, Namespace};
 use super::plan::Planner;
+use super::plan_input::{Presence, ServerInput, ServerLists};
 use super::problems;
-use super::registered_server::{ServerRefusal, RegisteredServer};
+use super::registered_server::{RegisteredServer, ServerRefusal};
 use super::snapshot::{ScopeLayer, Toolset};
-use super::tool::{ToolSource, Availability, Tool};
+use super::tool::{Availability, Tool, ToolSource};
 
 /// A server under construction. Its ids are final; names for models follow when all ids are known.
 pub(super) struct ServerPlan<'a> {
     pub(super) input: &'a ServerInput<'a>,
     pub(super) holder: NameHolder,
     key: Arc<str>,
-    /// True if its toolset is shown.
-    shown: bool,
+    /// True if its toolset is is_toolset_shown.
+    is_toolset_shown: bool,
     availability: Availability,
     refusal: Option<ServerRefusal>,
     pub(super) tools: Vec<SelectedItem<'a, view::ToolView>>,
@@ -63,7 +63,12 @@ impl Planner<'_> {
         plan
     }
 
-    fn select_items<'a>(&mut self, plan: &mut ServerPlan<'a>, selector: &mut ItemSelector<'_>, lists: &ServerLists<'a>) {
+    fn select_items<'a>(
+        &mut self,
+        plan: &mut ServerPlan<'a>,
+        selector: &mut ItemSelector<'_>,
+        lists: &ServerLists<'a>,
+    ) {
         let spec = &*plan.input.spec;
         let tools = selector.select_tools(lists, &mut self.problems);
         match self.claim_tools(plan, selector, tools) {
@@ -99,28 +104,33 @@ impl Planner<'_> {
         selector: &mut ItemSelector<'_>,
         tools: Vec<SelectedItem<'a, view::ToolView>>,
     ) -> Result<Vec<SelectedItem<'a, view::ToolView>>, ServerRefusal> {
-        let all_or_none = plan.input.spec.policy.naming.on_collision != OnCollision::SkipTool;
-        let mut kept = Vec::with_capacity(tools.len());
+        let is_all_or_nothing = plan.input.spec.policy.naming.on_collision != OnCollision::SkipTool;
+        let mut claimed_tools = Vec::with_capacity(tools.len());
         let mut rest = tools.into_iter();
         while let Some(tool) = rest.next() {
             let Err(holder) = self.claims.claim(Namespace::Tools, &tool.name, &plan.holder) else {
-                kept.push(tool);
+                claimed_tools.push(tool);
                 continue;
             };
-            if !all_or_none {
-                selector.drop_selected(ItemKind::Tool, tool.item.name(), &tool, DropReason::Taken(holder));
+            if !is_all_or_nothing {
+                selector.drop_selected(
+                    ItemKind::Tool,
+                    tool.item.name(),
+                    &tool,
+                    DropReason::Taken(holder),
+                );
                 continue;
             }
-            for claimed in &kept {
+            for claimed in &claimed_tools {
                 self.claims.release(Namespace::Tools, &claimed.name);
             }
             let (own, name) = (tool.item.name().to_owned(), tool.name.to_string());
-            for tool in kept.iter().chain([&tool]).chain(rest.as_slice()) {
+            for tool in claimed_tools.iter().chain([&tool]).chain(rest.as_slice()) {
                 selector.drop_selected(ItemKind::Tool, tool.item.name(), tool, DropReason::Refused);
             }
             return Err(ServerRefusal::Tool { tool: own, name, holder });
         }
-        Ok(kept)
+        Ok(claimed_tools)
     }
 
     fn claim_uris<'a, T: Addressed>(
@@ -129,7 +139,8 @@ impl Planner<'_> {
         plan: &ServerPlan<'_>,
         items: Vec<SelectedItem<'a, T>>,
     ) -> Vec<ClaimedItem<'a, T>> {
-        let kind = if namespace == Namespace::Resources { ItemKind::Resource } else { ItemKind::Template };
+        let kind =
+            if namespace == Namespace::Resources { ItemKind::Resource } else { ItemKind::Template };
         let spec = &plan.input.spec;
         let mut claimed = Vec::with_capacity(items.len());
         for item in items {
@@ -158,12 +169,12 @@ impl Planner<'_> {
 }
 
 impl<'a> ServerPlan<'a> {
-    fn new(input: &'a ServerInput<'a>, key: Arc<str>, shown: bool) -> Self {
+    fn new(input: &'a ServerInput<'a>, key: Arc<str>, is_toolset_shown: bool) -> Self {
         ServerPlan {
             input,
             holder: NameHolder::Server(key.clone()),
             key,
-            shown,
+            is_toolset_shown,
             availability: Availability::Ready,
             refusal: None,
             tools: Vec::new(),
@@ -185,7 +196,7 @@ impl<'a> ServerPlan<'a> {
             Arc::new(Tool::new(names, toolset.clone(), tool.item.clone(), source, availability))
         });
         let tools = tools.collect();
-        if self.shown {
+        if self.is_toolset_shown {
             layer.add_toolset(Toolset {
                 name: toolset,
                 description: server.spec.policy.description.clone(),

@@ -9,8 +9,8 @@ use foldhash::fast::RandomState;
 use super::dropped_items::DroppedItem;
 use super::items::{Prompt, Resource, ResourceTemplate};
 use super::registered_server::RegisteredServer;
-use super::tool::Tool;
 use super::snapshot_view::SnapshotView;
+use super::tool::Tool;
 
 /// All offered items of all scopes. Clones share the content.
 #[derive(Debug, Clone, Default)]

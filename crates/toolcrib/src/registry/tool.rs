@@ -161,8 +161,8 @@ impl Tool {
     /// original text.
     pub fn definition(&self) -> &RawJson {
         self.definition.get_or_init(|| {
-            let name =
-                (self.model_name() != self.original_name()).then(|| RawJson::string(&self.model_name));
+            let name = (self.model_name() != self.original_name())
+                .then(|| RawJson::string(&self.model_name));
             let description = self.policy_description(self.item.description().as_deref());
             let description = description.map(|text| RawJson::string(&text));
             let changes = [("name", name), ("description", description)];

@@ -35,7 +35,9 @@ pub(super) fn resolve_pins<'a>(
             .filter(|(index, _)| !resolution.is_resolved(*index))
             .filter_map(|(index, name)| Some((*index, version_in(name, tool, wanted)?)))
             .collect();
-        let exact = candidates.iter().find(|(_, version)| version.is_some_and(|v| is_same_version(v, wanted)));
+        let exact = candidates
+            .iter()
+            .find(|(_, version)| version.is_some_and(|v| is_same_version(v, wanted)));
         let used = exact.or_else(|| fallback(&candidates, wanted)).map(|(index, _)| *index);
         if exact.is_none() {
             resolution.missing.push(MissingVersion { tool, wanted, used });
@@ -63,7 +65,10 @@ fn fallback<'f, 'n>(
 ) -> Option<&'f (usize, Option<&'n str>)> {
     let wanted = version_numbers(wanted);
     let older = candidates.iter().filter(|(_, version)| {
-        version.and_then(version_numbers).zip(wanted.as_ref()).is_some_and(|(numbers, w)| numbers < *w)
+        version
+            .and_then(version_numbers)
+            .zip(wanted.as_ref())
+            .is_some_and(|(numbers, w)| numbers < *w)
     });
     let newest = older.max_by_key(|(_, version)| version.and_then(version_numbers));
     newest.or_else(|| candidates.iter().find(|(_, version)| version.is_none()))

@@ -113,7 +113,9 @@ fn is_json(word: &str, is: impl Fn(&Value) -> bool) -> bool {
 
 /// Returns the types that a schema names.
 fn schema_types<'s>(root: &'s Value, property: Option<&'s Value>) -> Vec<&'s str> {
-    let Some(property) = property.map(|property| resolve_ref(root, property)) else { return Vec::new() };
+    let Some(property) = property.map(|property| resolve_ref(root, property)) else {
+        return Vec::new();
+    };
     match property.get("type") {
         Some(Value::String(one)) => vec![one],
         Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),

@@ -8,8 +8,8 @@ use toolcrib_wire::view::CallToolResult;
 use toolcrib_wire::{Json, ObjectWriter, RawJson};
 
 use super::content_text;
-use super::error::{CallError, RetryAdvice};
 use super::delivery::CallFacts;
+use super::error::{CallError, RetryAdvice};
 use super::rendering::blocks;
 
 /// Builds one JSON object with the same members for every outcome. Unknown members are `null`.

@@ -62,10 +62,13 @@ fn deliver_as_result(
     audience: Audience,
 ) -> DeliveredResult {
     match outcome {
-        Ok(result) => {
-            DeliveredResult { content: render_result(result, policy.format, audience), is_error: result.is_error() }
+        Ok(result) => DeliveredResult {
+            content: render_result(result, policy.format, audience),
+            is_error: result.is_error(),
+        },
+        Err(error) => {
+            DeliveredResult { content: RenderedResult::Text(error.chain()), is_error: true }
         }
-        Err(error) => DeliveredResult { content: RenderedResult::Text(error.chain()), is_error: true },
     }
 }
 

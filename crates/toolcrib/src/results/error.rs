@@ -125,8 +125,10 @@ impl CallError {
 
     /// Creates the error for a result that violates the tool's output schema.
     pub fn invalid_output(tool: &str, violations: &[Violation]) -> Self {
-        let message =
-            format!("the result of `{tool}` does not fit its schema: {}", join_violations(violations));
+        let message = format!(
+            "the result of `{tool}` does not fit its schema: {}",
+            join_violations(violations)
+        );
         CallError::new(ErrorKind::Protocol, message).with_code("output.invalid").with_tool(tool)
     }
 

@@ -33,7 +33,9 @@ fn first_text(result: &CallToolResult) -> String {
 
 fn structured(result: &CallToolResult) -> String {
     let levels = error_levels(result);
-    let message = structured_message(&levels).or_else(|| joined_text(result)).unwrap_or_else(|| raw_excerpt(result));
+    let message = structured_message(&levels)
+        .or_else(|| joined_text(result))
+        .unwrap_or_else(|| raw_excerpt(result));
     message + &suffix(&levels)
 }
 
@@ -92,7 +94,9 @@ fn pick<T, const N: usize>(
 
 fn parse_code(json: Json<'_>) -> Option<String> {
     match json.kind() {
-        JsonKind::String => json.as_str().map(|text| text.into_owned()).filter(|code| !code.is_empty()),
+        JsonKind::String => {
+            json.as_str().map(|text| text.into_owned()).filter(|code| !code.is_empty())
+        }
         JsonKind::Number => Some(json.text().to_owned()),
         _ => None,
     }

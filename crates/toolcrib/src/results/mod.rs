@@ -5,27 +5,27 @@
 //! the JSON report, [`truncate_result`] enforces a size limit, and [`model_items()`] separates images. Errors:
 //! [`CallError`].
 
-mod model_items;
 mod arguments;
-mod content_text;
-mod truncation;
-mod error;
-mod validation;
-mod error_message;
-mod delivery;
-mod output_object;
 mod call_report;
+mod content_text;
+mod delivery;
+mod error;
+mod error_message;
+mod model_items;
+mod output_object;
 mod rendering;
+mod truncation;
+mod validation;
 
 #[cfg(test)]
 mod tests;
 
-pub use model_items::{Artifact, ModelItem, model_items};
 pub use arguments::{ArgumentError, parse_arguments};
-pub use truncation::{TruncatedResult, StoredResult, truncate_result};
-pub use error::{Blame, CallError, ErrorKind, RetryAdvice};
-pub use validation::{Strictness, check_output, apply_input_verdict, apply_output_verdict};
-pub use error_message::error_message;
-pub use delivery::{CallResult, DeliveredResult, CallFacts, deliver};
 pub use call_report::call_report;
+pub use delivery::{CallFacts, CallResult, DeliveredResult, deliver};
+pub use error::{Blame, CallError, ErrorKind, RetryAdvice};
+pub use error_message::error_message;
+pub use model_items::{Artifact, ModelItem, model_items};
 pub use rendering::{Audience, RenderedResult, render_result};
+pub use truncation::{StoredResult, TruncatedResult, truncate_result};
+pub use validation::{Strictness, apply_input_verdict, apply_output_verdict, check_output};

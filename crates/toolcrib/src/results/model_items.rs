@@ -45,7 +45,8 @@ pub fn model_items(result: &CallToolResult, id: &str) -> Vec<ModelItem> {
 impl Artifact {
     fn from_image(id: &str, number: usize, data: &str, mime_type: &str) -> Option<Self> {
         let mime_type = mime_type.trim().to_ascii_lowercase();
-        let bytes = IMAGE_TYPES.contains(&mime_type.as_str()).then(|| base64::decode(data.trim()))??;
+        let bytes =
+            IMAGE_TYPES.contains(&mime_type.as_str()).then(|| base64::decode(data.trim()))??;
         Some(Artifact { uri: format!("toolcrib://artifacts/{id}/{number}"), mime_type, bytes })
     }
 
@@ -60,7 +61,9 @@ impl ModelItem {
     pub fn to_json(&self) -> RawJson {
         let item = ObjectWriter::new();
         match self {
-            ModelItem::Text(text) => item.string("type", "input_text").string("text", text).finish(),
+            ModelItem::Text(text) => {
+                item.string("type", "input_text").string("text", text).finish()
+            }
             ModelItem::Image(image) => item
                 .string("type", "input_image")
                 .string("mimeType", &image.mime_type)

@@ -4,9 +4,9 @@ use toolcrib_config::model::policy::Results;
 use toolcrib_wire::view::CallToolResult;
 use toolcrib_wire::{Json, ObjectWriter, RawJson};
 
+use super::delivery::CallFacts;
 use super::error::CallError;
 use super::error_message::error_message;
-use super::delivery::CallFacts;
 use super::rendering::{Audience, RenderedResult, first_json, item_text, render_result};
 
 /// Builds `ToolName`, `Success`, `Result`, `Error`, and `mcp` with server and duration.

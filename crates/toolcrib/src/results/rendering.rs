@@ -45,17 +45,25 @@ impl RenderedResult {
 }
 
 /// Renders a result in the format of the policy.
-pub fn render_result(result: &CallToolResult, format: ResultFormat, audience: Audience) -> RenderedResult {
+pub fn render_result(
+    result: &CallToolResult,
+    format: ResultFormat,
+    audience: Audience,
+) -> RenderedResult {
     match format {
-        ResultFormat::Auto if audience == Audience::McpClient => RenderedResult::Json(result.raw().clone()),
-        ResultFormat::Auto | ResultFormat::Text => RenderedResult::Text(content_text::result_text(result)),
+        ResultFormat::Auto if audience == Audience::McpClient => {
+            RenderedResult::Json(result.raw().clone())
+        }
+        ResultFormat::Auto | ResultFormat::Text => {
+            RenderedResult::Text(content_text::result_text(result))
+        }
         ResultFormat::Flatten => RenderedResult::Text(content_text::flatten(result)),
         ResultFormat::Blocks => RenderedResult::Json(blocks(result)),
         ResultFormat::FirstJson => first_json(result),
         ResultFormat::Yaml => RenderedResult::Text(yaml(result)),
-        ResultFormat::Json => {
-            RenderedResult::Json(result.structured_content().cloned().unwrap_or_else(|| blocks(result)))
-        }
+        ResultFormat::Json => RenderedResult::Json(
+            result.structured_content().cloned().unwrap_or_else(|| blocks(result)),
+        ),
         ResultFormat::Raw => RenderedResult::Json(result.raw().clone()),
     }
 }
@@ -69,7 +77,9 @@ pub(super) fn blocks(result: &CallToolResult) -> RawJson {
 
 /// Renders the first block: parsed JSON if its text is JSON, otherwise its text, otherwise the block.
 pub(super) fn first_json(result: &CallToolResult) -> RenderedResult {
-    let Some(item) = result.content().next() else { return RenderedResult::Json(RawJson::from(Json::NULL)) };
+    let Some(item) = result.content().next() else {
+        return RenderedResult::Json(RawJson::from(Json::NULL));
+    };
     match item_text(item.raw()) {
         Some(text) => match RawJson::parse(text.as_bytes(), &MessageLimits::default()) {
             Ok(data) => RenderedResult::Json(data),
@@ -86,7 +96,9 @@ pub(super) fn item_text(item: &RawJson) -> Option<String> {
 }
 
 fn yaml(result: &CallToolResult) -> String {
-    let Some(structured) = result.structured_content() else { return content_text::flatten(result) };
+    let Some(structured) = result.structured_content() else {
+        return content_text::flatten(result);
+    };
     match structured.json().read::<Value>() {
         Ok(value) => to_yaml(&value),
         // The value is too deep for a tree. JSON is also valid YAML.

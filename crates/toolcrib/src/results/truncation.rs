@@ -24,19 +24,23 @@ pub struct StoredResult {
 
 /// Truncates a result that is larger than `max`; zero means no limit. Blocks that fit stay unchanged, the first text
 /// that does not fit is cut, and a note has the URI of the full result. The note is added on top of `max`.
-pub fn truncate_result(result: &CallToolResult, max: Size, id: impl FnOnce() -> String) -> TruncatedResult {
-    let whole = result.raw();
+pub fn truncate_result(
+    result: &CallToolResult,
+    max: Size,
+    id: impl FnOnce() -> String,
+) -> TruncatedResult {
+    let full = result.raw();
     let max = usize::try_from(max.0).unwrap_or(usize::MAX);
-    if max == 0 || whole.text().len() <= max {
-        return TruncatedResult { delivered: whole.clone(), stored: None };
+    if max == 0 || full.text().len() <= max {
+        return TruncatedResult { delivered: full.clone(), stored: None };
     }
     let uri = format!("toolcrib://results/{}", id());
     let mut remaining = max;
     let mut items = fitting_blocks(result, &mut remaining);
-    items.push(truncation_note(whole.text().len(), max, &uri));
+    items.push(truncation_note(full.text().len(), max, &uri));
     items.push(result_link(&uri));
-    let delivered = other_members(whole, remaining).array("content", items).finish();
-    TruncatedResult { delivered, stored: Some(StoredResult { uri, full_result: whole.clone() }) }
+    let delivered = other_members(full, remaining).array("content", items).finish();
+    TruncatedResult { delivered, stored: Some(StoredResult { uri, full_result: full.clone() }) }
 }
 
 /// Returns the first blocks that fit, with a prefix of the next one if it is text.
@@ -50,7 +54,9 @@ fn fitting_blocks(result: &CallToolResult, remaining: &mut usize) -> Vec<RawJson
             continue;
         }
         if let ParsedContent::Text(text) = item.parse() {
-            items.extend(text_prefix(&text, *remaining).map(|text| ContentBlock::text(text).raw().clone()));
+            items.extend(
+                text_prefix(&text, *remaining).map(|text| ContentBlock::text(text).raw().clone()),
+            );
         }
         // Later blocks are dropped even if they fit, because a result with holes would look complete.
         *remaining = 0;
@@ -69,9 +75,9 @@ fn text_prefix(text: &str, bytes: usize) -> Option<&str> {
 }
 
 /// Returns all members except the content. `isError` and `resultType` always stay.
-fn other_members(whole: &RawJson, mut remaining: usize) -> ObjectWriter {
+fn other_members(full: &RawJson, mut remaining: usize) -> ObjectWriter {
     let mut writer = ObjectWriter::new();
-    for (key, value) in whole.json().members() {
+    for (key, value) in full.json().members() {
         let size = key.len() + value.text().len();
         let stays = matches!(&*key, "isError" | "resultType");
         if key == "content" || (!stays && size > remaining) {

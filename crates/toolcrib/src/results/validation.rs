@@ -26,12 +26,15 @@ pub fn apply_input_verdict(
 ) -> Result<Option<Problem>, CallError> {
     match (verdict, strictness) {
         (Validity::Valid, _) => Ok(None),
-        (Validity::Unchecked(reason), _) => Ok(Some(unchecked_problem(server, tool, "arguments", &reason))),
+        (Validity::Unchecked(reason), _) => {
+            Ok(Some(unchecked_problem(server, tool, "arguments", &reason)))
+        }
         (Validity::Invalid(violations), Strictness::Strict) => {
             Err(CallError::invalid_arguments(tool, &violations).with_server(server))
         }
         (Validity::Invalid(violations), Strictness::Relaxed) => {
-            let text = format!("arguments do not fit the tool's schema: {}", join_violations(&violations));
+            let text =
+                format!("arguments do not fit the tool's schema: {}", join_violations(&violations));
             Ok(Some(tool_problem("arguments.invalid", server, tool, text)))
         }
     }
@@ -46,12 +49,17 @@ pub fn apply_output_verdict(
 ) -> Result<Option<Problem>, CallError> {
     match (verdict, strictness) {
         (Validity::Valid, _) => Ok(None),
-        (Validity::Unchecked(reason), _) => Ok(Some(unchecked_problem(server, tool, "results", &reason))),
+        (Validity::Unchecked(reason), _) => {
+            Ok(Some(unchecked_problem(server, tool, "results", &reason)))
+        }
         (Validity::Invalid(violations), Strictness::Strict) => {
             Err(CallError::invalid_output(tool, &violations).with_server(server))
         }
         (Validity::Invalid(violations), Strictness::Relaxed) => {
-            let text = format!("a result does not fit the tool's schema: {}", join_violations(&violations));
+            let text = format!(
+                "a result does not fit the tool's schema: {}",
+                join_violations(&violations)
+            );
             Ok(Some(tool_problem("output.invalid", server, tool, text)))
         }
     }
@@ -59,7 +67,11 @@ pub fn apply_output_verdict(
 
 /// Checks a result. A tool with an output schema must return structured content, unless it failed or the result is
 /// not complete.
-pub fn check_output(checker: &SchemaValidator, schema: Option<&RawJson>, result: &CallToolResult) -> Validity {
+pub fn check_output(
+    checker: &SchemaValidator,
+    schema: Option<&RawJson>,
+    result: &CallToolResult,
+) -> Validity {
     let Some(schema) = schema else { return Validity::Valid };
     if result.is_error() || *result.result_type() != ResultType::Complete {
         return Validity::Valid;

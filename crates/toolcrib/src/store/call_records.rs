@@ -75,7 +75,10 @@ pub(super) fn write(
     }
     drop(many);
     if !rest.is_empty() {
-        change.execute(&insert_sql(rest.len()), params_from_iter(rest.iter().flat_map(column_values)))?;
+        change.execute(
+            &insert_sql(rest.len()),
+            params_from_iter(rest.iter().flat_map(column_values)),
+        )?;
     }
     prune(&change, limits, now)?;
     change.commit()

@@ -113,11 +113,11 @@ mod tests {
     fn ext_22_stored_lists_expire() {
         let (at, minute) = (from_millis(1_000_000), Duration::from_secs(60));
         let lists = Some("[]".to_owned());
-        let remembered = StoredCatalog { era: None, framing: None, lists, at };
-        let within = |limit, age| remembered.lists_within(limit, at + age).is_some();
+        let catalog = StoredCatalog { era: None, framing: None, lists, at };
+        let within = |limit, age| catalog.lists_within(limit, at + age).is_some();
         assert!(within(minute, minute));
         assert!(!within(minute, minute + Duration::from_millis(1)));
         assert!(within(Duration::ZERO, 1000 * minute), "zero means any age");
-        assert!(remembered.lists_within(minute, at - minute).is_some(), "a clock was set back");
+        assert!(catalog.lists_within(minute, at - minute).is_some(), "a clock was set back");
     }
 }

@@ -18,12 +18,12 @@ use tracing::debug;
 
 use super::call_records::{self, CallRecord, StoredCall};
 use super::catalog::{self, StoredCatalog};
-use super::error::{StoreOpenError, StoreError};
-use super::store_file::{self, StoreFile};
-use super::server_traits;
+use super::error::{StoreError, StoreOpenError};
 use super::limits::StoreLimits;
 use super::pins::{self, Pin, PinnedServer};
+use super::server_traits;
 use super::settings::{self, ServerOverride};
+use super::store_file::{self, StoreFile};
 use super::store_writer::{Job, StoreShared, StoreWriter};
 
 /// Maximum jobs in the writer's queue. Further callers wait.
@@ -84,7 +84,8 @@ impl Store {
     /// Deletes everything about a dialog except its call records.
     pub async fn forget_dialog(&self, dialog: &str) -> Result<(), StoreError> {
         let dialog = dialog.to_owned();
-        self.query("delete a dialog's switches", move |db| settings::forget_dialog(db, &dialog)).await
+        self.query("delete a dialog's switches", move |db| settings::forget_dialog(db, &dialog))
+            .await
     }
 
     /// Returns the servers that a person has enabled or disabled, by key.
@@ -116,7 +117,11 @@ impl Store {
     }
 
     /// Returns call records, newest first, below a number if one is given. Writes queued records first.
-    pub async fn calls(&self, below: Option<u64>, limit: u32) -> Result<Vec<StoredCall>, StoreError> {
+    pub async fn calls(
+        &self,
+        below: Option<u64>,
+        limit: u32,
+    ) -> Result<Vec<StoredCall>, StoreError> {
         self.flush().await?;
         self.query("read call records", move |db| call_records::read(db, below, limit)).await
     }
@@ -276,7 +281,8 @@ fn run_thread(
     inbox: mpsc::Receiver<Job>,
     ready: oneshot::Sender<Result<(), StoreOpenError>>,
 ) {
-    let runtime = Builder::new_current_thread().enable_time().build().map_err(StoreOpenError::Thread);
+    let runtime =
+        Builder::new_current_thread().enable_time().build().map_err(StoreOpenError::Thread);
     let opened = runtime.and_then(|runtime| Ok((runtime, open()?)));
     let (notified, parts) = match opened {
         Ok((runtime, writer)) => (ready.send(Ok(())), Some((runtime, writer))),

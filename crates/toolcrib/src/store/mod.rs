@@ -12,21 +12,21 @@
 mod call_records;
 mod catalog;
 mod error;
-mod store_file;
 mod handle;
-mod server_traits;
 mod limits;
 mod pins;
 mod record_queue;
 mod schema;
+mod server_traits;
 mod settings;
+mod store_file;
+mod store_writer;
 mod timestamps;
 mod trust_file;
-mod store_writer;
 
 pub use call_records::{CallRecord, StoredCall};
 pub use catalog::StoredCatalog;
-pub use error::{StoreOpenError, StoreError};
+pub use error::{StoreError, StoreOpenError};
 pub use handle::Store;
 pub use limits::StoreLimits;
 pub use pins::{Pin, PinnedServer};

@@ -50,9 +50,9 @@ pub(super) fn definitions(
     let mut rows = db.prepare(sql)?;
     let mut found = HashMap::new();
     for tool in tools {
-        let kept =
+        let definition_row =
             rows.query_row([&server.root, &server.key, tool], |row| row.get(0)).optional()?;
-        found.extend(kept.flatten().map(|definition| (tool.clone(), definition)));
+        found.extend(definition_row.flatten().map(|definition| (tool.clone(), definition)));
     }
     Ok(found)
 }
@@ -67,9 +67,9 @@ pub(super) fn write(
     at: SystemTime,
 ) -> Result<()> {
     let change = db.unchecked_transaction()?;
-    let count = "SELECT count(*) FROM pins WHERE root = ?1 AND server = ?2";
-    let kept: i64 = change.query_row(count, [&server.root, &server.key], |row| row.get(0))?;
-    let mut room = limit.saturating_sub(usize::try_from(kept).unwrap_or(usize::MAX));
+    let sql = "SELECT count(*) FROM pins WHERE root = ?1 AND server = ?2";
+    let count: i64 = change.query_row(sql, [&server.root, &server.key], |row| row.get(0))?;
+    let mut room = limit.saturating_sub(usize::try_from(count).unwrap_or(usize::MAX));
     let mut known = change.prepare(
         "UPDATE pins SET text = ?4, meaning = ?5, definition = ?6, at = ?7
          WHERE root = ?1 AND server = ?2 AND tool = ?3",

@@ -21,7 +21,12 @@ pub(super) fn read(db: &Connection) -> Result<Vec<(ConfigHash, ServerTraits)>> {
     rows.filter_map(Result::transpose).collect()
 }
 
-pub(super) fn write(db: &Connection, hash: ConfigHash, traits: ServerTraits, now: SystemTime) -> Result<()> {
+pub(super) fn write(
+    db: &Connection,
+    hash: ConfigHash,
+    traits: ServerTraits,
+    now: SystemTime,
+) -> Result<()> {
     let change = db.unchecked_transaction()?;
     change.execute(
         "INSERT OR REPLACE INTO learned (hash, era, framing, at) VALUES (?1, ?2, ?3, ?4)",
@@ -81,7 +86,8 @@ mod tests {
     fn server_traits_are_read_back_replaced_and_deleted() {
         let mut db = Connection::open_in_memory().unwrap();
         schema::migrate(&mut db, 0).unwrap();
-        let first = ServerTraits { era: Some(Era::Legacy), framing: Some(FramingMode::ContentLength) };
+        let first =
+            ServerTraits { era: Some(Era::Legacy), framing: Some(FramingMode::ContentLength) };
         write(&db, hash(1), first, from_millis(1)).unwrap();
         assert_eq!(read(&db).unwrap(), [(hash(1), first)]);
         let second = ServerTraits { era: Some(Era::Modern), framing: None };

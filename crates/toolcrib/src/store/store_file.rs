@@ -77,7 +77,10 @@ impl StoreFile {
         done
     }
 
-    fn recreate(&self, is_exclusive: bool) -> Result<(Connection, Option<Problem>), StoreOpenError> {
+    fn recreate(
+        &self,
+        is_exclusive: bool,
+    ) -> Result<(Connection, Option<Problem>), StoreOpenError> {
         if !is_exclusive {
             return Err(StoreOpenError::DamagedInUse { path: self.path.clone() });
         }
@@ -87,7 +90,9 @@ impl StoreFile {
         match self.try_connect(true) {
             Ok(db) => Ok((db, Some(moved_problem(&self.path, &aside)))),
             Err(ConnectError::Other(error)) => Err(error),
-            Err(ConnectError::Damaged) => Err(StoreOpenError::DamagedInUse { path: self.path.clone() }),
+            Err(ConnectError::Damaged) => {
+                Err(StoreOpenError::DamagedInUse { path: self.path.clone() })
+            }
         }
     }
 
@@ -106,7 +111,11 @@ impl StoreFile {
             SchemaState::Foreign => return Err(ConnectError::Damaged),
             SchemaState::Ours(found) if found > schema::VERSION => {
                 let known = schema::VERSION;
-                return Err(ConnectError::Other(StoreOpenError::Newer { path: path(), found, known }));
+                return Err(ConnectError::Other(StoreOpenError::Newer {
+                    path: path(),
+                    found,
+                    known,
+                }));
             }
             SchemaState::Ours(found) if found < schema::VERSION && !is_exclusive => {
                 return Err(ConnectError::Other(StoreOpenError::Older { path: path(), found }));
@@ -159,7 +168,9 @@ fn prepare(db: &mut Connection, version: usize) -> rusqlite::Result<()> {
 fn move_aside(path: &Path, aside: &Path) -> io::Result<()> {
     for suffix in ["", "-wal"] {
         match fs::rename(with_suffix(path, suffix), with_suffix(aside, suffix)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => remove_if_exists(&with_suffix(aside, suffix))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                remove_if_exists(&with_suffix(aside, suffix))?
+            }
             moved => moved?,
         }
     }

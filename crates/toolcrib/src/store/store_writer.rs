@@ -11,11 +11,11 @@ use toolcrib_config::Problem;
 use tracing::warn;
 
 use super::call_records;
-use super::error::{StoreOpenError, StoreError, UNWRITABLE};
-use super::store_file::{StoreFile, is_damage};
+use super::error::{StoreError, StoreOpenError, UNWRITABLE};
 use super::limits::StoreLimits;
 use super::record_queue::RecordQueue;
 use super::schema;
+use super::store_file::{StoreFile, is_damage};
 
 pub(super) type Job = Box<dyn FnOnce(&mut StoreWriter) + Send>;
 
@@ -123,8 +123,9 @@ impl StoreWriter {
             return Ok(());
         }
         let (limits, now) = (self.limits, SystemTime::now());
-        let written =
-            self.run_with_recovery("write call records", |db| call_records::write(db, &calls, &limits, now));
+        let written = self.run_with_recovery("write call records", |db| {
+            call_records::write(db, &calls, &limits, now)
+        });
         match &written {
             Ok(()) => self.shared.clear_problem(WRITE_PROBLEM),
             Err(error) => {

@@ -83,7 +83,10 @@ impl TrustFile {
     }
 
     /// Returns the trusted hashes of a folder. `None` if the folder is not trusted. Blocks.
-    pub fn trusted_hashes(&self, folder: &Path) -> Result<Option<BTreeSet<ConfigHash>>, TrustError> {
+    pub fn trusted_hashes(
+        &self,
+        folder: &Path,
+    ) -> Result<Option<BTreeSet<ConfigHash>>, TrustError> {
         let name = canonical_name(folder)?;
         Ok(self.read()?.folders.remove(&name).map(|entry| entry.into_folder(name).hashes))
     }
@@ -157,7 +160,9 @@ impl FolderEntry {
 /// Returns the canonical path, without links and dots.
 fn canonical_name(folder: &Path) -> Result<String, TrustError> {
     let real = folder.canonicalize();
-    path_text(&real.map_err(|cause| TrustError::FolderNotFound { folder: folder.to_owned(), cause })?)
+    path_text(
+        &real.map_err(|cause| TrustError::FolderNotFound { folder: folder.to_owned(), cause })?,
+    )
 }
 
 fn path_text(folder: &Path) -> Result<String, TrustError> {

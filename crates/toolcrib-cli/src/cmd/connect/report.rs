@@ -3,14 +3,19 @@
 use serde_json::{Value as Json, json};
 use toolcrib_config::UserFolders;
 
-use super::{ConnectOutcome, ClientTarget};
+use super::{ClientTarget, ConnectOutcome};
 use crate::client_entries::CLIENTS;
 use crate::output::Output;
 use crate::replaced_entries::EntryTarget;
 use crate::settings::Settings;
 use crate::terminal_text::{Table, plain_cell, printable};
 
-pub(super) fn print_entry(settings: &Settings, out: &Output, target: &ClientTarget, planned: &Json) {
+pub(super) fn print_entry(
+    settings: &Settings,
+    out: &Output,
+    target: &ClientTarget,
+    planned: &Json,
+) {
     match settings.json {
         true => out.print_json(&json!({
             "client": target.client.word, "file": target.file, "action": "print", "entry": planned,
@@ -22,7 +27,12 @@ pub(super) fn print_entry(settings: &Settings, out: &Output, target: &ClientTarg
     }
 }
 
-pub(super) fn report_outcome(settings: &Settings, out: &Output, target: &ClientTarget, outcome: &ConnectOutcome) {
+pub(super) fn report_outcome(
+    settings: &Settings,
+    out: &Output,
+    target: &ClientTarget,
+    outcome: &ConnectOutcome,
+) {
     let backup = Some(target.backup()).filter(|backup| backup.exists());
     if settings.json {
         let (replaced, returned) = match outcome {
@@ -43,7 +53,9 @@ pub(super) fn report_outcome(settings: &Settings, out: &Output, target: &ClientT
             out.print_note(&format!("restart {name} to apply the change; `--undo` reverts it"));
         }
         ConnectOutcome::Replaced(_) => {
-            out.print_note(&format!("restart {name} to apply the change; `--undo` restores the previous entry"));
+            out.print_note(&format!(
+                "restart {name} to apply the change; `--undo` restores the previous entry"
+            ));
         }
         _ => {}
     }
@@ -86,10 +98,10 @@ fn outcome_sentence(target: &ClientTarget, outcome: &ConnectOutcome, kept: &str)
 }
 
 /// Lists every client and its files.
-pub(super) fn list_clients(settings: &Settings, out: &Output, person: &UserFolders) {
+pub(super) fn list_clients(settings: &Settings, out: &Output, folders: &UserFolders) {
     let files = CLIENTS.iter().flat_map(|client| {
-        let own = Some(client.user_file(person, settings.root()));
-        let project = client.project_file(person, settings.root());
+        let own = Some(client.user_file(folders, settings.root()));
+        let project = client.project_file(folders, settings.root());
         [("user", own), ("project", project)]
             .into_iter()
             .filter_map(move |(scope, file)| Some((client, scope, file?)))

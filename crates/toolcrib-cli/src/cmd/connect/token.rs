@@ -41,8 +41,12 @@ impl ClientTarget {
             return Ok(None);
         }
         if args.project || args.print {
-            out.print_note("the gateway requires a token: create one with `toolcrib token new`, and add");
-            out.print_note("the header `Authorization: Bearer TOKEN` to a file that only you can read");
+            out.print_note(
+                "the gateway requires a token: create one with `toolcrib token new`, and add",
+            );
+            out.print_note(
+                "the header `Authorization: Bearer TOKEN` to a file that only you can read",
+            );
             return Ok(None);
         }
         let made = tokens.issue(&self.token_name(), DEFAULT_AGENT, false);

@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep, timeout};
 use super::run_host;
 use crate::args::ServeArgs;
 use crate::host_access::StopSignals;
-use crate::output::Output;
 use crate::host_pipe;
+use crate::output::Output;
 use crate::relay::{EndedBy, Relay};
 use crate::running_host::{self, HostClaim, HostSlot, RunningHost};
 use crate::settings::Settings;
@@ -98,14 +98,19 @@ async fn follow_hosts(
 }
 
 /// Relays to one host. Returns `None` when the client closed, or else the reason why the host cannot be used.
-async fn relay_until_end(relay: &mut Relay<impl AsyncRead + Unpin>, running: &RunningHost) -> Option<String> {
+async fn relay_until_end(
+    relay: &mut Relay<impl AsyncRead + Unpin>,
+    running: &RunningHost,
+) -> Option<String> {
     let host = match host_pipe::open(running).await {
         Ok(host) => host,
         Err(error) => return Some(error),
     };
     match relay.relay_to(host).await {
         EndedBy::Client => None,
-        EndedBy::Host => Some(format!("the host of this workspace has ended ({})", running.describe())),
+        EndedBy::Host => {
+            Some(format!("the host of this workspace has ended ({})", running.describe()))
+        }
     }
 }
 
@@ -141,7 +146,9 @@ fn check_same_files(settings: &Settings, running: &RunningHost) -> Result<(), St
     let (root, host) = (settings.root().display(), running.describe());
     match running.matches_settings(settings) {
         true => Ok(()),
-        false => Err(format!("a host of {root} with other configuration files runs already: {host}")),
+        false => {
+            Err(format!("a host of {root} with other configuration files runs already: {host}"))
+        }
     }
 }
 
@@ -170,8 +177,18 @@ mod tests {
         let mut backoff = RestartBackoff::default();
         let short = Duration::from_secs(1);
         let millis = |pause: Option<Duration>| pause.map(|pause| pause.as_millis());
-        assert_eq!([short; 4].map(|it| millis(backoff.next_delay(it))), [200, 400, 800, 1600].map(Some));
-        assert_eq!(backoff.next_delay(MIN_LIFETIME), Some(Duration::ZERO), "a long-lived host resets the backoff");
-        assert_eq!([short; 5].map(|it| backoff.next_delay(it).is_some()), [true, true, true, true, false]);
+        assert_eq!(
+            [short; 4].map(|it| millis(backoff.next_delay(it))),
+            [200, 400, 800, 1600].map(Some)
+        );
+        assert_eq!(
+            backoff.next_delay(MIN_LIFETIME),
+            Some(Duration::ZERO),
+            "a long-lived host resets the backoff"
+        );
+        assert_eq!(
+            [short; 5].map(|it| backoff.next_delay(it).is_some()),
+            [true, true, true, true, false]
+        );
     }
 }

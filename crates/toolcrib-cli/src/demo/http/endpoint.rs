@@ -20,8 +20,8 @@ use super::PATH;
 use super::sessions::Sessions;
 use crate::demo::caller::{self, Caller};
 use crate::demo::client_session::ClientSession;
-use crate::demo::server::{MessageOutcome, DemoServer, response_message};
 use crate::demo::request_action::RequestAction;
+use crate::demo::server::{DemoServer, MessageOutcome, response_message};
 use crate::demo::{LIMITS, QUEUE_CAPACITY};
 
 /// Time limit for reading a request body.
@@ -43,7 +43,10 @@ impl HttpEndpoint {
         self.server.closed().await;
     }
 
-    pub(super) async fn handle(&self, request: HttpRequest<Incoming>) -> Result<HttpResponse, Infallible> {
+    pub(super) async fn handle(
+        &self,
+        request: HttpRequest<Incoming>,
+    ) -> Result<HttpResponse, Infallible> {
         let (head, body) = request.into_parts();
         if !origin_guard::is_allowed(AllowedNames::default(), &head.headers) {
             let reason = "this server accepts requests from this machine only";
@@ -58,7 +61,15 @@ impl HttpEndpoint {
     }
 
     async fn handle_post(&self, head: &Parts, body: Incoming) -> HttpResponse {
-        match request_body::read_message(&head.headers, body, &LIMITS, BODY_TIMEOUT, Reservation::default()).await {
+        match request_body::read_message(
+            &head.headers,
+            body,
+            &LIMITS,
+            BODY_TIMEOUT,
+            Reservation::default(),
+        )
+        .await
+        {
             Ok(packet) => self.dispatch_packet(head, packet),
             Err(refusal) => *refusal,
         }
@@ -97,10 +108,13 @@ impl HttpEndpoint {
         };
         match action {
             RequestAction::Done(response) => {
-                let status = response.as_ref().err().map_or(StatusCode::OK, response::status_for_error);
+                let status =
+                    response.as_ref().err().map_or(StatusCode::OK, response::status_for_error);
                 response::json(status, &response_message(&request.id, response))
             }
-            action => self.start_stream(&session, vec![MessageOutcome::Run(request.id.clone(), action)]),
+            action => {
+                self.start_stream(&session, vec![MessageOutcome::Run(request.id.clone(), action)])
+            }
         }
     }
 
@@ -111,9 +125,10 @@ impl HttpEndpoint {
                 Packet::One(Message::Request(request)) if request.method == method::INITIALIZE => {
                     self.open_session(request)
                 }
-                _ => {
-                    response::error(StatusCode::BAD_REQUEST, "the header `Mcp-Session-Id` is missing")
-                }
+                _ => response::error(
+                    StatusCode::BAD_REQUEST,
+                    "the header `Mcp-Session-Id` is missing",
+                ),
             };
         };
         let Some(session) = self.sessions.find(id) else {
@@ -156,7 +171,11 @@ impl HttpEndpoint {
     }
 
     /// Starts the actions in an event stream, which owns their tasks.
-    fn start_stream(&self, session: &Arc<ClientSession>, outcomes: Vec<MessageOutcome>) -> HttpResponse {
+    fn start_stream(
+        &self,
+        session: &Arc<ClientSession>,
+        outcomes: Vec<MessageOutcome>,
+    ) -> HttpResponse {
         let (out, queue) = mpsc::channel(QUEUE_CAPACITY);
         let mut tasks = JoinSet::new();
         for outcome in outcomes {

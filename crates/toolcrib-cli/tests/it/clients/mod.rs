@@ -66,7 +66,8 @@ async fn typescript_sdk_v2_modern_client_works_on_every_transport() {
 #[tokio::test]
 async fn rust_sdk_client_works_on_every_transport() {
     for era in ["legacy", "modern"] {
-        check_every_transport(&vec![peers::rmcp_peer().unwrap(), "client".into(), era.into()]).await;
+        check_every_transport(&vec![peers::rmcp_peer().unwrap(), "client".into(), era.into()])
+            .await;
     }
 }
 
@@ -107,7 +108,8 @@ fn demo_workspace() -> TestWorkspace {
 }
 
 fn workspace_with(servers: &Value) -> TestWorkspace {
-    TestWorkspace::new().with_file("toolcrib.yaml", &json!({"version": 1, "servers": servers}).to_string())
+    TestWorkspace::new()
+        .with_file("toolcrib.yaml", &json!({"version": 1, "servers": servers}).to_string())
 }
 
 /// Serves the workspace on standard streams. Joins the running host if there is one.
@@ -147,7 +149,8 @@ async fn run_inspector(target: &[String], workspace: &TestWorkspace) {
                 .chain(words)
                 .collect();
             let printed = run_client(&inspector, &words, &workspace.home()).await;
-            let printed: Value = serde_json::from_str(&printed).unwrap_or_else(|_| panic!("{printed}"));
+            let printed: Value =
+                serde_json::from_str(&printed).unwrap_or_else(|_| panic!("{printed}"));
             printed["result"].clone()
         };
         let listed = ask(&["tools/list"]).await;

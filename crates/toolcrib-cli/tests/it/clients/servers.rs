@@ -49,11 +49,15 @@ fn workspace() -> TestWorkspace {
 
 fn npm(binary: &str, args: &Value) -> Value {
     let package = binary.replace("mcp-server-", "@modelcontextprotocol/server-");
-    with_eager_connect(json!({"command": peers::npm_program(&package, binary).unwrap(), "args": args}))
+    with_eager_connect(
+        json!({"command": peers::npm_program(&package, binary).unwrap(), "args": args}),
+    )
 }
 
 fn pypi(package: &str, args: &Value) -> Value {
-    with_eager_connect(json!({"command": peers::python_program("v2", package, package).unwrap(), "args": args}))
+    with_eager_connect(
+        json!({"command": peers::python_program("v2", package, package).unwrap(), "args": args}),
+    )
 }
 
 /// Connects eagerly, so that the first list is complete.

@@ -54,7 +54,11 @@ async fn suite_2026_07_28_passes_with_stdio_server() {
 async fn suites_pass_with_streamable_http_server() {
     let server = start_reference_server("http").await;
     for (version, _) in VERSIONS {
-        check_suite_behind_gateway(version, json!({"everything": with_plain_names(json!({"url": server.url}))})).await;
+        check_suite_behind_gateway(
+            version,
+            json!({"everything": with_plain_names(json!({"url": server.url}))}),
+        )
+        .await;
     }
 }
 
@@ -78,7 +82,11 @@ async fn suites_pass_with_second_server_beside_stdio_server() {
 async fn suites_pass_with_second_server_beside_streamable_http_server() {
     let server = start_reference_server("http").await;
     for (version, _) in VERSIONS {
-        check_suite_behind_gateway(version, with_second_server(with_plain_names(json!({"url": server.url})))).await;
+        check_suite_behind_gateway(
+            version,
+            with_second_server(with_plain_names(json!({"url": server.url}))),
+        )
+        .await;
     }
 }
 
@@ -121,7 +129,8 @@ async fn check_suite_behind_gateway(version: &str, servers: Value) {
 }
 
 fn workspace_with(servers: Value) -> TestWorkspace {
-    TestWorkspace::new().with_file("toolcrib.yaml", &json!({"version": 1, "servers": servers}).to_string())
+    TestWorkspace::new()
+        .with_file("toolcrib.yaml", &json!({"version": 1, "servers": servers}).to_string())
 }
 
 async fn start_reference_server(transport: &str) -> UpstreamProcess {
@@ -143,7 +152,10 @@ async fn check_suite(version: &str, url: &str) {
 
 /// The required scenarios that fail, with their findings.
 async fn failed_scenarios(version: &str, url: &str) -> BTreeMap<String, Vec<String>> {
-    let required = conformance::list_scenarios(ConformanceRole::Server, version, LIMIT).await.unwrap().required;
+    let required = conformance::list_scenarios(ConformanceRole::Server, version, LIMIT)
+        .await
+        .unwrap()
+        .required;
     let expected = VERSIONS.iter().find(|(v, _)| *v == version).map(|(_, count)| *count);
     assert_eq!(Some(required.len()), expected, "{required:?}");
     let folder = tempfile::tempdir().unwrap();

@@ -219,7 +219,8 @@ async fn modern_errors_have_matching_http_status() {
 #[tokio::test]
 async fn slow_call_is_answered_as_event_stream() {
     let client = RawHttpClient::start().await;
-    let mut call = modern_request("tools/call", json!({"name": "slow", "arguments": {"seconds": 0}}));
+    let mut call =
+        modern_request("tools/call", json!({"name": "slow", "arguments": {"seconds": 0}}));
     call["params"]["_meta"]["progressToken"] = json!("p");
     let headers = [
         ("Mcp-Protocol-Version", "2026-07-28"),

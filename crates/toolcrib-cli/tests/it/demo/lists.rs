@@ -2,10 +2,12 @@
 
 use serde_json::{Value, json};
 use toolcrib_wire::handshake::{DiscoverResult, InitializeResult};
-use toolcrib_wire::view::{ListItem, Page, PromptView, ResourceView, ResourceTemplateView, ToolView};
+use toolcrib_wire::view::{
+    ListItem, Page, PromptView, ResourceTemplateView, ResourceView, ToolView,
+};
 use toolcrib_wire::{RawJson, method};
 
-use super::{Client, CONNECTION_MODES};
+use super::{CONNECTION_MODES, Client};
 
 #[tokio::test]
 async fn both_handshakes_are_answered() {
@@ -49,8 +51,11 @@ async fn tools_resources_and_prompts_are_listed_and_read() {
             let annotations = tool.annotations();
             assert!(annotations.read_only.is_some() && annotations.idempotent.is_some());
         }
-        let shaped: Vec<&str> =
-            tools.iter().filter(|tool| tool.output_schema().is_some()).map(ToolView::name).collect();
+        let shaped: Vec<&str> = tools
+            .iter()
+            .filter(|tool| tool.output_schema().is_some())
+            .map(ToolView::name)
+            .collect();
         assert_eq!(shaped, ["add", "counter"]);
 
         let resources = client.request(method::RESOURCES_LIST, json!({})).await.unwrap();
@@ -80,7 +85,10 @@ async fn unknown_names_are_errors_and_server_continues() {
         let missing = if mode.is_modern() { -32602 } else { -32002 };
         let uri = json!({"uri": "demo://nothing"});
         assert_eq!(client.expect_error("resources/read", uri).await.code, missing);
-        assert_eq!(super::result_text(&client.call_tool("echo", json!({"text": "on"})).await), "on");
+        assert_eq!(
+            super::result_text(&client.call_tool("echo", json!({"text": "on"})).await),
+            "on"
+        );
         client.close().await;
     }
 }

@@ -1,9 +1,9 @@
 //! Tests `toolcrib demo-server` with our client in both eras over both transports, with raw input, and with other
 //! clients.
 
-mod shutdown;
 mod http;
 mod lists;
+mod shutdown;
 mod stdio;
 mod tools;
 
@@ -19,11 +19,11 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 use toolcrib_config::model::choice::{AllowList, InheritedEnv};
 use toolcrib_config::model::transport::{
-    ProcessEnv, FramingMode, DisplayValue, Remote, Stdio, StreamableHttp, Transport, UrlPolicy,
+    DisplayValue, FramingMode, ProcessEnv, Remote, Stdio, StreamableHttp, Transport, UrlPolicy,
 };
 use toolcrib_upstream::conn::peer::{
-    HandlerFuture, ServerRequest, CallError, CallOptions, PeerEvent, RequestHandler, CallTimeouts, Peer, PeerSettings,
-    ProgressMode, MailboxReceiver,
+    CallError, CallOptions, CallTimeouts, HandlerFuture, MailboxReceiver, Peer, PeerEvent,
+    PeerSettings, ProgressMode, RequestHandler, ServerRequest,
 };
 use toolcrib_upstream::process::{GracePeriods, Instance};
 use toolcrib_upstream::signals::SecretMask;
@@ -94,7 +94,11 @@ impl Client {
     }
 
     /// Connects with capabilities and a handler for server requests.
-    async fn with_capabilities(mode: ConnectionMode, capabilities: Value, handler: impl RequestHandler) -> Self {
+    async fn with_capabilities(
+        mode: ConnectionMode,
+        capabilities: Value,
+        handler: impl RequestHandler,
+    ) -> Self {
         let server = match mode.http {
             true => Some(Arc::new(HttpServer::start().await)),
             false => None,
@@ -119,7 +123,8 @@ impl Client {
             Some(server) => Transport::StreamableHttp(streamable(&server.url)),
             None => Transport::Stdio(stdio_spec()),
         };
-        let link = with_time_limit(open(&transport, &opening(&instance, &Tls::default()))).await.unwrap();
+        let link =
+            with_time_limit(open(&transport, &opening(&instance, &Tls::default()))).await.unwrap();
         let settings = PeerSettings {
             server: "demo".to_owned(),
             handler: Arc::new(handler),
@@ -195,7 +200,8 @@ impl Client {
 
     /// The number of running calls, from the server's own resource.
     async fn running_calls(&self) -> i64 {
-        let read = self.request(method::RESOURCES_READ, json!({"uri": "demo://calls"})).await.unwrap();
+        let read =
+            self.request(method::RESOURCES_READ, json!({"uri": "demo://calls"})).await.unwrap();
         let text = read["contents"][0]["text"].as_str().unwrap();
         serde_json::from_str::<Value>(text).unwrap()["running"].as_i64().unwrap()
     }
@@ -257,7 +263,12 @@ fn stdio_spec() -> Stdio {
         encoding: "utf-8".to_owned(),
         framing: FramingMode::Newline,
         allow_commands: AllowList::Any,
-        env: ProcessEnv { inherit: InheritedEnv::None, file: None, unset: Vec::new(), set: BTreeMap::new() },
+        env: ProcessEnv {
+            inherit: InheritedEnv::None,
+            file: None,
+            unset: Vec::new(),
+            set: BTreeMap::new(),
+        },
     }
 }
 

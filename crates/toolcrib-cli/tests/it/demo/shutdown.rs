@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use toolcrib_wire::method;
 
 use super::stdio::StdioSession;
-use super::{Client, HttpServer, CONNECTION_MODES, with_time_limit};
+use super::{CONNECTION_MODES, Client, HttpServer, with_time_limit};
 
 fn terminate(pid: u32) {
     kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap(), Signal::TERM).unwrap();

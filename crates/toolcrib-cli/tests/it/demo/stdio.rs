@@ -81,7 +81,8 @@ async fn invalid_messages_get_errors_and_server_continues() {
     // None of these messages requires a response.
     session.write("{\"jsonrpc\":\"2.0\",\"id\":77,\"result\":{}}\n").await;
     session.write("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/what\"}\n").await;
-    session.write("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{}}\n")
+    session
+        .write("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{}}\n")
         .await;
     let answer = session.request(r#"{"jsonrpc":"2.0","id":6,"method":"ping"}"#).await;
     assert_eq!(answer, json!({"jsonrpc": "2.0", "id": 6, "result": {}}));

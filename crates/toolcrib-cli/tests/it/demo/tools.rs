@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use toolcrib_upstream::conn::peer::{
-    HandlerFuture, ServerRequest, PeerEvent, RequestHandler, ProgressMode, MailboxReceiver, CallNotification, mailbox,
+    CallNotification, HandlerFuture, MailboxReceiver, PeerEvent, ProgressMode, RequestHandler,
+    ServerRequest, mailbox,
 };
 use toolcrib_wire::view::{ElicitAction, elicit_result};
 use toolcrib_wire::{RawJson, method};
 
-use super::{Client, CONNECTION_MODES, result_text, with_time_limit};
+use super::{CONNECTION_MODES, Client, result_text, with_time_limit};
 
 #[tokio::test]
 async fn echo_add_fail_and_image_return_documented_results() {
@@ -64,12 +65,19 @@ async fn slow_reports_progress_and_blocks_no_other_call() {
         let client = Client::new(mode).await;
         let (sender, mut progress) = mailbox(16);
         let params = json!({"name": "slow", "arguments": {"seconds": 0.4}});
-        let slow = client.request_with_progress("tools/call", params, ProgressMode::Deliver(Arc::new(sender)));
+        let slow = client.request_with_progress(
+            "tools/call",
+            params,
+            ProgressMode::Deliver(Arc::new(sender)),
+        );
         let others = async {
             client.wait_for_running_calls(1).await;
             for number in 0..10 {
                 let output = number.to_string();
-                assert_eq!(result_text(&client.call_tool("echo", json!({"text": output})).await), output);
+                assert_eq!(
+                    result_text(&client.call_tool("echo", json!({"text": output})).await),
+                    output
+                );
             }
         };
         let (slow, ()) = tokio::join!(slow, others);
@@ -129,7 +137,8 @@ impl RequestHandler for RecordingUser {
 async fn elicit_asks_for_name_and_uses_it() {
     for mode in CONNECTION_MODES {
         let user = RecordingUser::default();
-        let client = Client::with_capabilities(mode, json!({"elicitation": {}}), user.clone()).await;
+        let client =
+            Client::with_capabilities(mode, json!({"elicitation": {}}), user.clone()).await;
         for expected in ["Hello, Ada!", "You would not tell your name"] {
             let mut result = client.call_tool("elicit", json!({})).await;
             if mode.is_modern() {

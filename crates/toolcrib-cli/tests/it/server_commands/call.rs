@@ -13,7 +13,10 @@ use super::{PATH, demo_server, native_workspace, parse_json, scripted_server};
 #[test]
 fn string_arguments_are_typed_by_tool_schema() {
     let workspace = native_workspace(&json!({"demo": demo_server()}));
-    assert_eq!(workspace.stdout_of(&["call", "demo__add", "-a", "a=19", "-a", "b=23"]), "{\"sum\":42}\n");
+    assert_eq!(
+        workspace.stdout_of(&["call", "demo__add", "-a", "a=19", "-a", "b=23"]),
+        "{\"sum\":42}\n"
+    );
     assert_eq!(workspace.stdout_of(&["call", "demo__echo", "-a", "text=19"]), "19\n");
     assert_eq!(workspace.stdout_of(&["call", "demo__echo", "--args", r#"{"text":"hi"}"#]), "hi\n");
     // Without a terminal no progress is printed.
@@ -159,8 +162,8 @@ fn known_tool_of_unreachable_server_exits_with_three() {
     let workspace = native_workspace(&json!({}));
     let shim = workspace.shim("once");
     let entry = json!({"command": shim.path, "lifecycle": {"connect": "on_first_call"}});
-    let workspace =
-        workspace.with_file("toolcrib.yaml", &json!({"version": 1, "servers": {"s": entry}}).to_string());
+    let workspace = workspace
+        .with_file("toolcrib.yaml", &json!({"version": 1, "servers": {"s": entry}}).to_string());
     assert_eq!(workspace.run_with_env(&["call", "s__echo"], &[PATH]).code, 0);
     fs::remove_file(&shim.path).unwrap();
     let started_at = Instant::now();

@@ -1,7 +1,7 @@
 //! Tests `.dispatch/mcp.json` and its fallback, from the file to the call.
 
 use serde_json::{Value, json};
-use toolcrib_testkit::http::{ReceivedRequest, HttpServer, ScriptedResponse};
+use toolcrib_testkit::http::{HttpServer, ReceivedRequest, ScriptedResponse};
 use toolcrib_testkit::scripted::Script;
 
 use super::{codes, find, names, parse_json, scripted_server, server};
@@ -70,7 +70,9 @@ fn answer(received: &ReceivedRequest) -> ScriptedResponse {
         Some(_) => return ScriptedResponse::status(202),
         None => return ScriptedResponse::status(405),
     };
-    ScriptedResponse::json(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string())
+    ScriptedResponse::json(
+        json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string(),
+    )
 }
 
 #[tokio::test]
@@ -78,7 +80,8 @@ async fn dis_08_http_server_is_called_with_configured_headers() {
     let far = HttpServer::start(answer).await.unwrap();
     let entry = json!({"transport": "http", "url": far.url("/mcp"), "headers": {"X-Key": "k"}});
     let workspace = workspace(&json!({"far": entry}));
-    let ran = tokio::task::spawn_blocking(move || workspace.run(&["call", "far__t"])).await.unwrap();
+    let ran =
+        tokio::task::spawn_blocking(move || workspace.run(&["call", "far__t"])).await.unwrap();
     assert_eq!((ran.code, ran.out.as_str()), (0, "far away\n"), "{ran:?}");
     let posts: Vec<ReceivedRequest> =
         far.requests().into_iter().filter(|received| received.method == "POST").collect();
@@ -150,7 +153,8 @@ fn dis_19_include_sets_separator_of_dispatch_file() {
 /// DIS-55: files in folders above the root are ignored.
 #[test]
 fn dis_55_parent_folders_are_not_searched() {
-    let workspace = workspace(&json!({"above": scripted_server(&Script::default())})).with_file("deep/er/x", "");
+    let workspace = workspace(&json!({"above": scripted_server(&Script::default())}))
+        .with_file("deep/er/x", "");
     for root in ["deep", "deep/er"] {
         assert_eq!(workspace.json(&["servers", "--root", root])["servers"], json!([]), "{root}");
     }

@@ -32,7 +32,8 @@ fn workspace(servers: &Value) -> TestWorkspace {
 fn dom_01_file_is_found_under_root_and_paths_are_relative_to_root() {
     let mut shown = entry(&["env"]);
     shown["command"] = json!("./tools/run");
-    let workspace = TestWorkspace::new().with_file("deep/.minds/mcp.yaml", &file(&json!({"s": shown})));
+    let workspace =
+        TestWorkspace::new().with_file("deep/.minds/mcp.yaml", &file(&json!({"s": shown})));
     let shim = workspace.shim("run");
     let workspace = workspace.with_file("deep/tools/run", "");
     fs::copy(&shim.path, workspace.root().join("deep/tools/run")).unwrap();
@@ -67,7 +68,8 @@ fn dom_03_other_formats_are_read_beside_dominds_file() {
 fn dom_04_unsupported_version_is_rejected() {
     for version in ["", "version: 2\n", "version: '1'\n"] {
         let servers = json!({"s": entry(&["echo"])});
-        let workspace = TestWorkspace::new().with_file(".minds/mcp.yaml", &format!("{version}servers: {servers}\n"));
+        let workspace = TestWorkspace::new()
+            .with_file(".minds/mcp.yaml", &format!("{version}servers: {servers}\n"));
         let ran = workspace.run(&["tools", "--json"]);
         let listed = parse_json(&ran);
         assert_eq!((ran.code, &listed["tools"]), (1, &json!([])), "{version}"); // DOM-04

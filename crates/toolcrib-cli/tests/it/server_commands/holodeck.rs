@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use toolcrib_testkit::http::{HttpServer, ScriptedResponse};
 
 use super::{PATH, Shim, names, parse_json, server};
-use crate::{TestWorkspace, CommandOutput};
+use crate::{CommandOutput, TestWorkspace};
 
 fn workspace(file: &str) -> TestWorkspace {
     TestWorkspace::new().with_file("agent.yaml", file)
@@ -51,8 +51,9 @@ fn hol_09_env_file_path_is_relative_to_agent_file() {
     let absolute = workspace.root().join("deep/.env").display().to_string();
     for path in [".env", absolute.as_str()] {
         let text = tool("t", &format!("command: npx, envFile: '{path}'"));
-        let nested =
-            TestWorkspace::new().with_file("deep/.env", "FROM_FILE=yes\n").with_file("deep/agent.yaml", &text);
+        let nested = TestWorkspace::new()
+            .with_file("deep/.env", "FROM_FILE=yes\n")
+            .with_file("deep/agent.yaml", &text);
         shims(&nested);
         // The command runs in the parent folder.
         let report = server_environment(&nested, &["t_env", "--root", "deep"], &[]);
@@ -201,7 +202,8 @@ async fn hol_46_variables_are_expanded_in_args_url_and_config() {
     let report = server_environment(&workspace, &["t_env"], &[("SECRET", "s3")]);
     let (_, _, args) = npx.start_record().unwrap();
     assert_eq!(args, ["--key=s3", "s3"], "HOL-46");
-    let config: Value = serde_json::from_str(report["env"]["MCP_CONFIG"].as_str().unwrap()).unwrap();
+    let config: Value =
+        serde_json::from_str(report["env"]["MCP_CONFIG"].as_str().unwrap()).unwrap();
     assert_eq!(config, json!({"key": "s3", "deep": ["x-s3"]}), "HOL-46");
 
     let far = HttpServer::start(|_| ScriptedResponse::status(404)).await.unwrap();

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use toolcrib_testkit::scripted::{Script, Step};
 
-use super::{PATH, TIME_LIMIT, Shim, is_alive, native_workspace, wait_until};
+use super::{PATH, Shim, TIME_LIMIT, is_alive, native_workspace, wait_until};
 use crate::TestWorkspace;
 
 /// A running call that takes a minute.
@@ -26,8 +26,10 @@ impl RunningCall {
             .on("tools/call slow", [Step::Sleep(60_000), Step::Respond]);
         let entry =
             json!({"command": shim.path, "env": {"SCRIPT": script.to_json().replace("$", "$$")}});
-        let workspace = workspace
-            .with_file("toolcrib.yaml", &json!({"version": 1, "servers": {"s": entry}}).to_string());
+        let workspace = workspace.with_file(
+            "toolcrib.yaml",
+            &json!({"version": 1, "servers": {"s": entry}}).to_string(),
+        );
         let mut command = workspace.command(&["call", "s__slow"]);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         wait_until("the call has started", || log_contains(&log, "tools/call"));
@@ -63,7 +65,10 @@ fn signal_cancels_call_ends_server_and_exits_with_130() {
         };
         let ran = running.workspace.command_output(&output);
         assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (130, "", "interrupted\n"));
-        assert!(log_contains(&running.workspace.sibling_path("messages"), "notifications/cancelled"), "{signal:?}");
+        assert!(
+            log_contains(&running.workspace.sibling_path("messages"), "notifications/cancelled"),
+            "{signal:?}"
+        );
         assert!(!is_alive(pid), "{signal:?}");
     }
 }
@@ -75,8 +80,10 @@ fn interrupted_doctor_leaves_no_processes() {
         let log = workspace.sibling_path("pids");
         let script = format!("sleep 7777 & echo $$ $! > {}; wait", log.display());
         let entry = json!({"command": "sh", "args": ["-c", script.replace('$', "$$")]});
-        let workspace = workspace
-            .with_file("toolcrib.yaml", &json!({"version": 1, "servers": {"s": entry}}).to_string());
+        let workspace = workspace.with_file(
+            "toolcrib.yaml",
+            &json!({"version": 1, "servers": {"s": entry}}).to_string(),
+        );
         let mut command = workspace.command(&["doctor"]);
         command.env(PATH.0, PATH.1).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().unwrap();
@@ -95,12 +102,16 @@ fn min_02_running_command_opens_no_listening_socket() {
     let mut running = RunningCall::start();
     let sockets = socket_inodes(running.child.id());
     for table in ["tcp", "tcp6"] {
-        for (inode, state) in socket_table_columns(&format!("/proc/{}/net/{table}", running.child.id()), 9, 3) {
+        for (inode, state) in
+            socket_table_columns(&format!("/proc/{}/net/{table}", running.child.id()), 9, 3)
+        {
             assert!(state != "0A" || !sockets.contains(&inode), "MIN-02: it listens ({table})");
         }
     }
     // Unix sockets: the flag 00010000 marks a listening socket.
-    for (inode, flags) in socket_table_columns(&format!("/proc/{}/net/unix", running.child.id()), 6, 3) {
+    for (inode, flags) in
+        socket_table_columns(&format!("/proc/{}/net/unix", running.child.id()), 6, 3)
+    {
         assert!(flags != "00010000" || !sockets.contains(&inode), "MIN-02: it listens");
     }
     running.signal(Signal::TERM);

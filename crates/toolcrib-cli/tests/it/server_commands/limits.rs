@@ -6,7 +6,8 @@ use super::*;
 
 #[test]
 fn oversized_answer_error_names_server_and_limit() {
-    let mut large = scripted_server(&Script::default().on("tools/call big", [Step::LargeResult(200_000)]));
+    let mut large =
+        scripted_server(&Script::default().on("tools/call big", [Step::LargeResult(200_000)]));
     large["limits"] = json!({"message": 65_536});
     let workspace = native_workspace(&json!({"large": large}));
     let error = workspace.json(&["call", "large__big"])["error"].clone();
@@ -20,7 +21,8 @@ fn deeply_nested_answer_error_names_server_and_limit() {
     let result =
         format!("{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{{\"content\":[],\"x\":{deep}}}}}");
     let deep = scripted_server(&Script::default().on("tools/call deep", [Step::Message(result)]));
-    let error = native_workspace(&json!({"nested": deep})).json(&["call", "nested__deep"])["error"].clone();
+    let error =
+        native_workspace(&json!({"nested": deep})).json(&["call", "nested__deep"])["error"].clone();
     let message = error["message"].as_str().unwrap();
     assert!(message.starts_with("server `nested`: "), "{error}");
     assert!(message.contains("nested deeper than the limit of 128 levels"), "{error}");

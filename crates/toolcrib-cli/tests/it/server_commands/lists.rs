@@ -19,7 +19,9 @@ fn silent_server_is_named_and_exit_code_is_three() {
 
 #[test]
 fn servers_json_has_contract_fields() {
-    let workspace = native_workspace(&json!({"demo": demo_server(), "off": {"command": "x", "enabled": false}}));
+    let workspace = native_workspace(
+        &json!({"demo": demo_server(), "off": {"command": "x", "enabled": false}}),
+    );
     let listed = workspace.json(&["servers"]);
     assert!(listed["version"].is_u64());
     let one = server(&listed, "demo");
@@ -60,7 +62,9 @@ fn servers_json_has_contract_fields() {
 
 #[test]
 fn failed_server_is_listed_with_error_and_next_retry() {
-    let workspace = native_workspace(&json!({"gone": {"command": "no-such-program-here"}, "demo": demo_server()}));
+    let workspace = native_workspace(
+        &json!({"gone": {"command": "no-such-program-here"}, "demo": demo_server()}),
+    );
     let listed = workspace.json(&["servers"]);
     let gone = server(&listed, "gone");
     assert_eq!((&gone["state"], &gone["pid"]), (&json!("backoff"), &Value::Null));
@@ -174,7 +178,9 @@ servers:
     assert_eq!(grant["passed"], false);
     assert!(grant["origin"].as_str().unwrap().starts_with("toolcrib.yaml:6:"), "{grant}");
     // The tool does not exist for this agent.
-    assert!(!names(&workspace.json(&["tools", "--agent", "bob"])).contains(&"demo__echo".to_owned()));
+    assert!(
+        !names(&workspace.json(&["tools", "--agent", "bob"])).contains(&"demo__echo".to_owned())
+    );
     let report = workspace.json(&["call", "demo__echo", "-a", "text=x", "--agent", "bob"]);
     assert_eq!(report["error"]["kind"], "unknown_tool");
 }
@@ -197,7 +203,8 @@ fn dis_36_resources_of_all_pages_are_listed_and_read() {
     let script = Script { legacy_only: true, ..Script::default() }
         .on("resources/list", [pages])
         .on("resources/read", [Step::Result(read.clone())]);
-    let workspace = native_workspace(&json!({"mem": scripted_server(&script), "demo": demo_server()}));
+    let workspace =
+        native_workspace(&json!({"mem": scripted_server(&script), "demo": demo_server()}));
     let listed = workspace.json(&["resources"]);
     let uris: Vec<&str> = listed["resources"]
         .as_array()
@@ -258,7 +265,8 @@ fn dis_46_a_new_server_needs_only_its_entry() {
     let workspace = native_workspace(&json!({"one": scripted_server(&Script::default())}));
     assert_eq!(workspace.tools(), ["one__echo", "one__fail", "one__env"]);
     let both = json!({"one": scripted_server(&Script::default()), "two": demo_server()});
-    let workspace = workspace.with_file("toolcrib.yaml", &json!({"version": 1, "servers": both}).to_string());
+    let workspace =
+        workspace.with_file("toolcrib.yaml", &json!({"version": 1, "servers": both}).to_string());
     let tools = workspace.tools();
     assert_eq!((tools.len(), tools[3].as_str()), (10, "two__echo")); // DIS-46
     assert_eq!(workspace.stdout_of(&["call", "two__echo", "-a", "text=new"]), "new\n");
@@ -286,7 +294,8 @@ fn dis_50_status_reports_missing_sandbox() {
 fn verbose_log_has_no_secrets() {
     let mut entry = demo_server();
     entry["env"] = json!({"TOKEN": "canary"});
-    let workspace = native_workspace(&json!({"demo": entry, "gone": {"command": "no-such-program-here"}}));
+    let workspace =
+        native_workspace(&json!({"demo": entry, "gone": {"command": "no-such-program-here"}}));
     let ran = workspace.run_with_env(&["tools", "-v"], &[PATH]);
     assert!(ran.err.contains("info: configuration loaded"), "{ran:?}");
     assert!(!ran.err.contains("canary") && !ran.out.contains("info:"), "{ran:?}");
@@ -307,7 +316,8 @@ fn dis_54_resources_are_offered_as_tools() {
     let file = json!({"version": 1, "host": {"grants": grants}, "servers": {"demo": entry, "other": demo_server()}});
     let workspace = workspace.with_file("toolcrib.yaml", &file.to_string());
     assert!(has(&workspace, "list_resources") && has(&workspace, "read_resource"));
-    let listed: Value = serde_json::from_str(&workspace.stdout_of(&["call", "list_resources"])).unwrap();
+    let listed: Value =
+        serde_json::from_str(&workspace.stdout_of(&["call", "list_resources"])).unwrap();
     let calls = find(&listed["resources"], "uri", "demo://calls");
     assert_eq!(calls["server"], "demo", "only of the configured server: {listed:#}");
     assert_eq!(listed["resources"].as_array().unwrap().len(), 1, "{listed:#}");

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use toolcrib_testkit::scripted::{Script, server_binary};
 
 use super::{parse_json, server};
-use crate::{TestWorkspace, CommandOutput};
+use crate::{CommandOutput, TestWorkspace};
 
 const FLAGS: [&str; 4] = ["--config", "minion.json", "--dialect", "minion"];
 

@@ -5,9 +5,9 @@ mod call;
 mod dispatch;
 mod docker;
 mod dominds;
-mod interruption;
 mod foreign_text;
 mod holodeck;
+mod interruption;
 mod limits;
 mod lists;
 mod minion;
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use toolcrib_testkit::scripted::{Script, server_binary};
 
-use crate::{PROGRAM, TestWorkspace, CommandOutput};
+use crate::{CommandOutput, PROGRAM, TestWorkspace};
 
 /// Bounds a failing wait.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
@@ -44,7 +44,8 @@ fn demo_server() -> Value {
 
 /// A workspace with a native file.
 fn native_workspace(servers: &Value) -> TestWorkspace {
-    TestWorkspace::new().with_file("toolcrib.yaml", &json!({"version": 1, "servers": servers}).to_string())
+    TestWorkspace::new()
+        .with_file("toolcrib.yaml", &json!({"version": 1, "servers": servers}).to_string())
 }
 
 impl TestWorkspace {

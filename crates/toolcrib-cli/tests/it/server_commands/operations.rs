@@ -30,8 +30,12 @@ fn min_65_every_server_operation_works() {
     assert_eq!(workspace.stdout_of(&["server", "disconnect", "s"]), "s stopped\n");
     assert_eq!(server(&workspace.json(&["servers"]), "s")["state"], "ready");
     // Host tools and server tools are called the same way.
-    assert_eq!(workspace.stdout_of(&["call", "s__echo", "-a", "x=1", "--agent", "ada"]), "{\"x\":1}\n");
-    let restarted = workspace.stdout_of(&["call", "mcp_restart", "-a", "serverId=s", "--agent", "ada"]);
+    assert_eq!(
+        workspace.stdout_of(&["call", "s__echo", "-a", "x=1", "--agent", "ada"]),
+        "{\"x\":1}\n"
+    );
+    let restarted =
+        workspace.stdout_of(&["call", "mcp_restart", "-a", "serverId=s", "--agent", "ada"]);
     assert_eq!(restarted, "restarted `s`\n");
     let report = workspace.json(&["server", "restart", "s"]);
     assert_eq!((&report["ok"], &report["error"]), (&json!(true), &Value::Null));
@@ -46,7 +50,8 @@ fn min_66_status_fields_after_good_and_bad_calls() {
     let workspace = native_workspace(&json!({"s": scripted_server(&Script::default())}));
     // Call counters end with their host, so all calls use one host.
     let work = async {
-        let host = Host::builder(workspace.root(), workspace.sibling_path("state")).start().await.unwrap();
+        let host =
+            Host::builder(workspace.root(), workspace.sibling_path("state")).start().await.unwrap();
         host.wait_until_settled().await;
         let dialog = host.open_dialog(DialogRequest::default()).await.unwrap();
         for tool in ["s__echo", "s__fail", "s__echo", "s__fail", "s__echo"] {
@@ -69,7 +74,8 @@ fn min_66_status_fields_after_good_and_bad_calls() {
     let mut there = scripted_server(&Script::default());
     let there = json!({"ServerName": "there", "Transport": "stdio",
         "Command": there["command"].take(), "Args": there["args"].take()});
-    let workspace = workspace.with_file("minion.json", &json!({"servers": [gone, there]}).to_string());
+    let workspace =
+        workspace.with_file("minion.json", &json!({"servers": [gone, there]}).to_string());
     let args = ["servers", "--config", "minion.json", "--dialect", "minion"];
     let listed = workspace.json(&args);
     let there = server(&listed, "there"); // ServerName
@@ -123,8 +129,10 @@ fn restarting_unknown_server_fails() {
 
 #[test]
 fn reload_reports_outcome_of_every_server() {
-    let workspace = native_workspace(&json!({"demo": demo_server(), "gone": {"command": "no-such-program-here"},
-        "lazy": {"command": "x", "lifecycle": {"connect": "on_first_call"}}}));
+    let workspace = native_workspace(
+        &json!({"demo": demo_server(), "gone": {"command": "no-such-program-here"},
+        "lazy": {"command": "x", "lifecycle": {"connect": "on_first_call"}}}),
+    );
     let ran = workspace.run_with_env(&["reload", "--json"], &[PATH]);
     assert_eq!(ran.code, 1);
     let report = super::parse_json(&ran);

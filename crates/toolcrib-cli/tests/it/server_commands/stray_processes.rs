@@ -44,7 +44,8 @@ impl HostFixture {
         ];
         let file = json!({"version": 1, "servers": {"s": {"command": "/bin/sh", "args": args}}});
         let workspace = workspace.with_file("toolcrib.yaml", &file.to_string());
-        let cgroup = cgroup.map(|it| it.replace("TMP", &workspace.sibling_path("").display().to_string()));
+        let cgroup =
+            cgroup.map(|it| it.replace("TMP", &workspace.sibling_path("").display().to_string()));
         Self { workspace, cgroup, _own: None }
     }
 
@@ -185,7 +186,8 @@ fn adopted_orphan_ends_with_host_and_foreign_process_survives() {
     let mut servers = file["servers"].clone();
     servers["other"] = servers["s"].clone();
     let text = json!({"version": 1, "servers": servers}).to_string();
-    let fixture = HostFixture { workspace: fixture.workspace.with_file("toolcrib.yaml", &text), ..fixture };
+    let fixture =
+        HostFixture { workspace: fixture.workspace.with_file("toolcrib.yaml", &text), ..fixture };
     let mut bystander = std::process::Command::new("sleep").arg("7777").spawn().unwrap();
     let host = fixture.host();
     let grandchildren = fixture.grandchildren(2);

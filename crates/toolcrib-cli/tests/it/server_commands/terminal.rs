@@ -80,7 +80,8 @@ fn input_is_prompted_once_and_password_is_hidden() {
     let text = json!({"inputs": inputs, "servers": {"s": server}}).to_string();
     let workspace = TestWorkspace::new().with_file(".vscode/mcp.json", &text);
     let named = ["--config", ".vscode/mcp.json"];
-    let run = |args: &[&str]| workspace.run_with_env(&[args, &named[..], &["--json"]].concat(), &[PATH]);
+    let run =
+        |args: &[&str]| workspace.run_with_env(&[args, &named[..], &["--json"]].concat(), &[PATH]);
     let ran = run(&["doctor"]);
     let error = parse_json(&ran)["servers"][0]["error"].take();
     assert_eq!(error["code"], "input.missing");
@@ -119,7 +120,8 @@ async fn changed_input_is_applied_by_running_host() {
     let gateway = TestGateway::start_with_args(workspace, &["--config", ".vscode/mcp.json"]).await;
     let workspace = &gateway.workspace;
     let named = ["--config", ".vscode/mcp.json"];
-    let run = |args: &[&str]| workspace.run_with_env(&[args, &named[..], &["--json"]].concat(), &[PATH]);
+    let run =
+        |args: &[&str]| workspace.run_with_env(&[args, &named[..], &["--json"]].concat(), &[PATH]);
     let report = || {
         let text =
             parse_json(&run(&["call", "s__env"]))["text"].as_str().unwrap_or_default().to_owned();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::terminal::run_with_keys;
 use super::{PATH, Shim, codes, demo_server, find, native_workspace, parse_json, server};
-use crate::{TestWorkspace, CommandOutput};
+use crate::{CommandOutput, TestWorkspace};
 
 /// A workspace whose server records its start.
 fn recording_workspace() -> (TestWorkspace, Shim) {
@@ -132,7 +132,8 @@ fn trust_applies_to_commands_and_ends_when_they_change() {
     assert_eq!(super::serve::file_mode(&file), 0o600);
     assert_eq!(workspace.state_without_root(), "ready");
     // Changes of other keys keep the trust.
-    let workspace = workspace.with_file("toolcrib.yaml", &entry(&shim, &json!({"timeouts": {"request": "5s"}})));
+    let workspace = workspace
+        .with_file("toolcrib.yaml", &entry(&shim, &json!({"timeouts": {"request": "5s"}})));
     assert_eq!(workspace.state_without_root(), "ready");
     let workspace = workspace.with_file("toolcrib.yaml", &entry(&shim, &json!({"args": ["two"]})));
     assert!(shim.was_started());
@@ -142,10 +143,16 @@ fn trust_applies_to_commands_and_ends_when_they_change() {
     let workspace = workspace.with_file("toolcrib.yaml", &entry(&shim, &json!({})));
     assert_eq!(workspace.state_without_root(), "ready");
     assert!(workspace.run_without_root(&["trust", "--list"]).out.contains("TMP/ws"));
-    assert_eq!(workspace.run_without_root(&["trust", "--forget"]).out, "TMP/ws is no longer trusted\n");
+    assert_eq!(
+        workspace.run_without_root(&["trust", "--forget"]).out,
+        "TMP/ws is no longer trusted\n"
+    );
     assert_eq!(workspace.state_without_root(), "disabled");
     assert_eq!(workspace.run_without_root(&["trust", "--forget"]).code, 1);
-    assert_eq!(workspace.run_without_root(&["trust", "--list", "--json"]).out, "{\n  \"folders\": []\n}\n");
+    assert_eq!(
+        workspace.run_without_root(&["trust", "--list", "--json"]).out,
+        "{\n  \"folders\": []\n}\n"
+    );
 }
 
 #[test]

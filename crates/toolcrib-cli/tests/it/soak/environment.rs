@@ -46,7 +46,8 @@ struct HttpDemoServer {
 impl SoakEnvironment {
     pub(super) async fn new(root: PathBuf) -> Self {
         let tag = format!("soak-{}", std::process::id());
-        let (far, mortal_far) = (HttpDemoServer::start("0", &tag).await, HttpDemoServer::start("0", &tag).await);
+        let (far, mortal_far) =
+            (HttpDemoServer::start("0", &tag).await, HttpDemoServer::start("0", &tag).await);
         let environment = Self {
             tag,
             file: root.join("toolcrib.yaml"),

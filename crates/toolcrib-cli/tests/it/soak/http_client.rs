@@ -34,7 +34,11 @@ impl Connection {
         Ok(Self { stream: BufReader::new(stream), address: address.to_owned() })
     }
 
-    pub(super) async fn post(&mut self, session: Option<&str>, body: &str) -> io::Result<SoakResponse> {
+    pub(super) async fn post(
+        &mut self,
+        session: Option<&str>,
+        body: &str,
+    ) -> io::Result<SoakResponse> {
         let more = format!("content-type: application/json\r\ncontent-length: {}\r\n", body.len());
         self.send("POST", "application/json, text/event-stream", session, &more, body).await?;
         let head = self.head().await?;

@@ -94,7 +94,8 @@ impl Clients {
         for first in 0..IN_FLIGHT {
             let (clients, stats) = (Arc::clone(self), Arc::clone(stats));
             callers.spawn(async move {
-                let mut connection = with_time_limit(Connection::open(&clients.address)).await.unwrap();
+                let mut connection =
+                    with_time_limit(Connection::open(&clients.address)).await.unwrap();
                 for session in clients.sessions.iter().skip(first).step_by(IN_FLIGHT) {
                     for tool in ["far__echo", "mortal_far__echo"] {
                         let report = echo(&mut connection, session, tool, "settled");
@@ -115,11 +116,15 @@ impl Clients {
             (IN_FLIGHT, Workload::Shared(&["steady__echo", "changing__echo"])),
             (IN_FLIGHT, Workload::Far(&["far__echo"])),
             (IN_FLIGHT, Workload::Count),
-            (AT_RISK, Workload::AtRisk(&["mortal__echo", "mortal_far__echo", "mortal_stateful__echo"])),
+            (
+                AT_RISK,
+                Workload::AtRisk(&["mortal__echo", "mortal_far__echo", "mortal_stateful__echo"]),
+            ),
         ] {
             for first in 0..count {
                 let (clients, stats) = (Arc::clone(self), Arc::clone(stats));
-                callers.spawn(async move { clients.run_caller(workload, first, count, &stats).await });
+                callers
+                    .spawn(async move { clients.run_caller(workload, first, count, &stats).await });
             }
         }
         for session in self.sessions.iter().take(LISTENING) {
@@ -149,7 +154,8 @@ impl Clients {
     pub(super) async fn wait_for_tool(&self, tool: &str) {
         let mut connection = with_time_limit(Connection::open(&self.address)).await.unwrap();
         let reached = async {
-            while let Err(_failure) = echo(&mut connection, &self.sessions[0], tool, "again").await {
+            while let Err(_failure) = echo(&mut connection, &self.sessions[0], tool, "again").await
+            {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };

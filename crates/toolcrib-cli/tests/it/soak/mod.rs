@@ -1,15 +1,15 @@
 //! Soak test: five hundred clients of one gateway while servers are killed and the configuration is rewritten. Healthy
 //! servers do not fail, no session is lost, memory stays flat, and no process is left.
 
-mod load;
 mod environment;
 mod http_client;
+mod load;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use load::{Clients, LoadStats};
 use environment::{KillCounts, SoakEnvironment};
+use load::{Clients, LoadStats};
 
 use crate::TestWorkspace;
 use crate::test_gateway::TestGateway;
@@ -38,13 +38,18 @@ async fn healthy_clients_are_unaffected_by_kills_and_reloads() {
     clients.open_server_sessions(&stats).await;
     let load = clients.start(&stats);
     let reloads = clients.metric("toolcrib_reloads_total").await;
-    let memory = disturb_servers(&mut environment, &gateway, Duration::from_secs(duration_seconds())).await;
+    let memory =
+        disturb_servers(&mut environment, &gateway, Duration::from_secs(duration_seconds())).await;
     stats.stop();
     load.finish().await;
     let reloads = clients.metric("toolcrib_reloads_total").await - reloads;
     let lost = clients.metric("toolcrib_server_restarts_total{server=\"mortal").await;
     eprintln!("soak: {stats}; memory {memory:?} KB");
-    eprintln!("soak: {} rounds, {:?}, {reloads} reloads, {lost} lost", memory.len(), environment.killed);
+    eprintln!(
+        "soak: {} rounds, {:?}, {reloads} reloads, {lost} lost",
+        memory.len(),
+        environment.killed
+    );
     check_disturbance(memory.len(), &environment.killed, reloads, lost);
     assert_eq!(stats.failures(), [] as [String; 0]);
     clients.check_all_sessions().await;
@@ -57,7 +62,11 @@ async fn healthy_clients_are_unaffected_by_kills_and_reloads() {
 }
 
 /// Rewrites and kills until the time is over. Returns the memory of the gateway, sampled once per second.
-async fn disturb_servers(environment: &mut SoakEnvironment, gateway: &TestGateway, time: Duration) -> Vec<u64> {
+async fn disturb_servers(
+    environment: &mut SoakEnvironment,
+    gateway: &TestGateway,
+    time: Duration,
+) -> Vec<u64> {
     let (started_at, mut version, mut chance, mut memory) = (Instant::now(), 0, 1_u64, Vec::new());
     while started_at.elapsed() < time {
         version += 1;

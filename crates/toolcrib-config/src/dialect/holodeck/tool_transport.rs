@@ -5,9 +5,9 @@ use super::HolodeckTool;
 use super::text_variables::AgentFolder;
 use crate::assemble::{check_url, is_known_encoding};
 use crate::compile_context::CompileContext;
-use crate::dialect::conversions::{lower_texts, lower_text_map};
-use crate::doc::{At, NodeKind, NodeId};
-use crate::model::transport::{EnvKeys, DisplayValue, TransportKeys, TransportKind, UrlPolicy};
+use crate::dialect::conversions::{lower_text_map, lower_texts};
+use crate::doc::{At, NodeId, NodeKind};
+use crate::model::transport::{DisplayValue, EnvKeys, TransportKeys, TransportKind, UrlPolicy};
 use crate::text;
 use crate::value::{Reference, Value};
 
@@ -45,7 +45,11 @@ pub(super) fn lower_transport(
     alone.then_some(TransportKeys { kind: Some(At::new(written, kind)), ..keys })
 }
 
-fn find_transport(cx: &mut CompileContext<'_>, node: NodeId, tool: &HolodeckTool) -> Option<(&'static str, TransportKind)> {
+fn find_transport(
+    cx: &mut CompileContext<'_>,
+    node: NodeId,
+    tool: &HolodeckTool,
+) -> Option<(&'static str, TransportKind)> {
     let Some(At { node: at, value }) = &tool.transport else {
         if tool.command.is_none() && tool.url.is_some() {
             let text = "MCPConfigError: 'transport' is required with 'url'";
@@ -73,10 +77,16 @@ fn find_transport(cx: &mut CompileContext<'_>, node: NodeId, tool: &HolodeckTool
     found.copied()
 }
 
-fn check_no_other_group(cx: &mut CompileContext<'_>, node: NodeId, word: &str, others: &[&str]) -> bool {
+fn check_no_other_group(
+    cx: &mut CompileContext<'_>,
+    node: NodeId,
+    word: &str,
+    others: &[&str],
+) -> bool {
     let mut alone = true;
     for key in others {
-        let Some(at) = cx.doc.get(node, key).filter(|at| !matches!(cx.doc.kind(*at), NodeKind::Null))
+        let Some(at) =
+            cx.doc.get(node, key).filter(|at| !matches!(cx.doc.kind(*at), NodeKind::Null))
         else {
             continue;
         };
@@ -87,14 +97,22 @@ fn check_no_other_group(cx: &mut CompileContext<'_>, node: NodeId, word: &str, o
     alone
 }
 
-fn lower_stdio(cx: &mut CompileContext<'_>, node: NodeId, tool: &mut HolodeckTool, folder: &AgentFolder) -> Option<TransportKeys> {
+fn lower_stdio(
+    cx: &mut CompileContext<'_>,
+    node: NodeId,
+    tool: &mut HolodeckTool,
+    folder: &AgentFolder,
+) -> Option<TransportKeys> {
     let (command, args) = if is_legacy(tool) {
         legacy_command(cx, node, tool)?
     } else {
         (check_command(cx, node, tool)?, tool.args.take())
     };
     let args = args.map(|at| at.map(|args| lower_texts(args, &|text| folder.argument(cx, &text))));
-    let set = tool.env.take().map(|at| at.map(|texts| lower_text_map(texts, &|text| folder.value(&text))));
+    let set = tool
+        .env
+        .take()
+        .map(|at| at.map(|texts| lower_text_map(texts, &|text| folder.value(&text))));
     let file = env_file(cx, tool);
     let env = set.as_ref().map(|at| at.node).or(file.as_ref().map(|at| at.node));
     let env = env.map(|node| {
@@ -111,7 +129,11 @@ fn lower_stdio(cx: &mut CompileContext<'_>, node: NodeId, tool: &mut HolodeckToo
 }
 
 /// Returns the command, which must be exactly one of the three allowed names.
-fn check_command(cx: &mut CompileContext<'_>, node: NodeId, tool: &mut HolodeckTool) -> Option<At<String>> {
+fn check_command(
+    cx: &mut CompileContext<'_>,
+    node: NodeId,
+    tool: &mut HolodeckTool,
+) -> Option<At<String>> {
     let Some(command) = tool.command.take() else {
         report_missing_command(cx, node);
         return None;
@@ -138,7 +160,11 @@ fn report_missing_command(cx: &mut CompileContext<'_>, node: NodeId) {
 type CommandAndArgs = (At<String>, Option<At<Vec<String>>>);
 
 /// Returns the legacy command line: `npx -y PACKAGE` followed by the entry's own arguments.
-fn legacy_command(cx: &mut CompileContext<'_>, node: NodeId, tool: &mut HolodeckTool) -> Option<CommandAndArgs> {
+fn legacy_command(
+    cx: &mut CompileContext<'_>,
+    node: NodeId,
+    tool: &mut HolodeckTool,
+) -> Option<CommandAndArgs> {
     let Some(server) = &tool.server else {
         report_missing_command(cx, node);
         return None;

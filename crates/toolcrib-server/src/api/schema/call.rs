@@ -149,7 +149,10 @@ impl CallReport {
             more.push(("result", done.outcome.as_ref().ok().map(|result| result.raw().clone())));
         }
         if with.contains(&ReportExtra::Delivered) {
-            more.push(("delivered", RawJson::from_value(&DeliveredOutput::for_execution(done)).ok()));
+            more.push((
+                "delivered",
+                RawJson::from_value(&DeliveredOutput::for_execution(done)).ok(),
+            ));
         }
         let null = RawJson::from(Json::NULL);
         let more =
@@ -162,13 +165,19 @@ impl DeliveredOutput {
     fn for_execution(done: &Execution) -> Self {
         let error = |error: &toolcrib::CallError| Some(error.tagged_text());
         match (done.deliver(Audience::Other), &done.outcome) {
-            (Err(failed), _) => DeliveredOutput { error: error(&failed), ..DeliveredOutput::default() },
+            (Err(failed), _) => {
+                DeliveredOutput { error: error(&failed), ..DeliveredOutput::default() }
+            }
             (Ok(delivered), outcome) => match (delivered.content, outcome) {
-                (RenderedResult::Json(raw), _) => DeliveredOutput { json: Some(raw), ..DeliveredOutput::default() },
+                (RenderedResult::Json(raw), _) => {
+                    DeliveredOutput { json: Some(raw), ..DeliveredOutput::default() }
+                }
                 (RenderedResult::Text(_), Err(failed)) => {
                     DeliveredOutput { error: error(failed), ..DeliveredOutput::default() }
                 }
-                (RenderedResult::Text(text), Ok(_)) => DeliveredOutput { text: Some(text), ..DeliveredOutput::default() },
+                (RenderedResult::Text(text), Ok(_)) => {
+                    DeliveredOutput { text: Some(text), ..DeliveredOutput::default() }
+                }
             },
         }
     }

@@ -75,15 +75,27 @@ pub struct PromptArguments {
 
 impl From<&Resource> for ResourceListItem {
     fn from(it: &Resource) -> Self {
-        let rest = DocumentFields::from_definition(it.server().id(), it.item().raw(), it.availability().is_available());
+        let rest = DocumentFields::from_definition(
+            it.server().id(),
+            it.item().raw(),
+            it.availability().is_available(),
+        );
         ResourceListItem { uri: it.uri().to_owned(), name: it.name().to_owned(), rest }
     }
 }
 
 impl From<&ResourceTemplate> for ResourceTemplateListItem {
     fn from(it: &ResourceTemplate) -> Self {
-        let rest = DocumentFields::from_definition(it.server().id(), it.item().raw(), it.availability().is_available());
-        ResourceTemplateListItem { uri_template: it.uri().to_owned(), name: it.name().to_owned(), rest }
+        let rest = DocumentFields::from_definition(
+            it.server().id(),
+            it.item().raw(),
+            it.availability().is_available(),
+        );
+        ResourceTemplateListItem {
+            uri_template: it.uri().to_owned(),
+            name: it.name().to_owned(),
+            rest,
+        }
     }
 }
 

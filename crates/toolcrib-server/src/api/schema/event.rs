@@ -6,7 +6,7 @@ use toolcrib_upstream::conn::{CatalogChange, ChangeKind};
 use toolcrib_upstream::signals::format_timestamp;
 use toolcrib_wire::{ObjectWriter, RawJson};
 
-use super::{LeaseView, ReloadReport, PendingRequestView, millis};
+use super::{LeaseView, PendingRequestView, ReloadReport, millis};
 
 /// Renders an event. `name` maps dialog ids to the listener's names. Data from servers stays unchanged.
 pub fn event_json(event: &HostEvent, name: &dyn Fn(&str) -> String) -> RawJson {
@@ -42,7 +42,9 @@ fn event_fields(event: &HostEvent, name: &dyn Fn(&str) -> String) -> Value {
         HostEvent::StateChanged { server, state, error } => {
             json!({"server": **server, "state": state.as_str(), "error": error})
         }
-        HostEvent::Restarted { server, restarts } => json!({"server": **server, "restarts": restarts}),
+        HostEvent::Restarted { server, restarts } => {
+            json!({"server": **server, "restarts": restarts})
+        }
         HostEvent::ListsChanged { server, changes } => {
             let changes: Vec<Value> = changes.iter().map(change_json).collect();
             json!({"server": **server, "changes": changes})

@@ -6,26 +6,31 @@ mod call;
 mod definition;
 mod dialog;
 mod document;
-mod event;
 mod error;
+mod event;
 mod host;
 mod server;
 mod tool;
 
-pub use call::{CallMetadata, CallStarted, CallHistoryEntry, CallHistory, DeliveredOutput, ReportExtra, NewCall, CallReport};
+pub use call::{
+    CallHistory, CallHistoryEntry, CallMetadata, CallReport, CallStarted, DeliveredOutput, NewCall,
+    ReportExtra,
+};
 pub use definition::{AcceptDefinitions, DefinitionChange, DefinitionChanges};
 pub use dialog::{
-    RequestAnswer, RequestAnswerError, AnswerReceipt, AnswerableRequests, DialogServer, DialogStatus, DialogList, LeaseView, LeaseList,
-    NewDialog, ReminderView, ReminderList, PendingRequestView, PendingRequestList, ServerSwitch, ServerSwitchResult,
+    AnswerReceipt, AnswerableRequests, DialogList, DialogServer, DialogStatus, LeaseList,
+    LeaseView, NewDialog, PendingRequestList, PendingRequestView, ReminderList, ReminderView,
+    RequestAnswer, RequestAnswerError, ServerSwitch, ServerSwitchResult,
 };
 pub use document::{
-    PromptArguments, PromptListItem, PromptList, ResourceListItem, ResourceList, ResourceTemplateListItem,
+    PromptArguments, PromptList, PromptListItem, ResourceList, ResourceListItem,
+    ResourceTemplateListItem,
 };
-pub use event::event_json;
 pub use error::{ErrorBody, ErrorResponse};
-pub use host::{HostStatus, PRIVILEGES, ProblemList, ReloadStep, ReloadReport};
-pub use server::{ServerLog, OperationResult, ServerCallCounts, ServerView, ServerList};
-pub use tool::{GateView, AccessReport, ToolListItem, ToolList};
+pub use event::event_json;
+pub use host::{HostStatus, PRIVILEGES, ProblemList, ReloadReport, ReloadStep};
+pub use server::{OperationResult, ServerCallCounts, ServerList, ServerLog, ServerView};
+pub use tool::{AccessReport, GateView, ToolList, ToolListItem};
 
 use std::time::{Duration, SystemTime};
 

@@ -42,7 +42,8 @@ impl Jwt {
             algorithm: text_of("alg").ok_or(bad("the token names no algorithm"))?,
             key: text_of("kid"),
             signed: signed.as_bytes().to_vec(),
-            signature: decode_base64url(signature).ok_or(bad("cannot decode the token's signature"))?,
+            signature: decode_base64url(signature)
+                .ok_or(bad("cannot decode the token's signature"))?,
             claims: decode_object(claims).ok_or(bad("cannot parse the token's claims"))?,
         })
     }

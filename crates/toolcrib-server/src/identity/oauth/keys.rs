@@ -22,9 +22,7 @@ const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Why the keys of an issuer cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyDiscoveryError {
-    #[error(
-        "untrusted issuer URL `{0}`: it must use https or a loopback address"
-    )]
+    #[error("untrusted issuer URL `{0}`: it must use https or a loopback address")]
     Address(String),
     #[error("cannot fetch the issuer's metadata or keys")]
     Fetch(#[source] FetchError),
@@ -80,8 +78,12 @@ struct Jwk {
 }
 
 /// Fetches the keys, found through OpenID or OAuth metadata.
-pub(super) async fn discover_keys(issuer: &str, tls: &Tls) -> Result<IssuerKeys, KeyDiscoveryError> {
-    let url = parse_trusted_url(issuer).ok_or_else(|| KeyDiscoveryError::Address(issuer.to_owned()))?;
+pub(super) async fn discover_keys(
+    issuer: &str,
+    tls: &Tls,
+) -> Result<IssuerKeys, KeyDiscoveryError> {
+    let url =
+        parse_trusted_url(issuer).ok_or_else(|| KeyDiscoveryError::Address(issuer.to_owned()))?;
     let mut metadata = fetch_metadata(&openid_metadata_url(&url), tls).await;
     if metadata.is_err() {
         metadata = fetch_metadata(&oauth_metadata_url(&url), tls).await;
@@ -92,13 +94,17 @@ pub(super) async fn discover_keys(issuer: &str, tls: &Tls) -> Result<IssuerKeys,
     }
     let keys = parse_trusted_url(&metadata.jwks_uri);
     let keys = keys.ok_or_else(|| KeyDiscoveryError::Address(metadata.jwks_uri.clone()))?;
-    let set = fetch_document(&keys, tls, MAX_DOCUMENT_SIZE, FETCH_TIMEOUT).await.map_err(KeyDiscoveryError::Fetch)?;
+    let set = fetch_document(&keys, tls, MAX_DOCUMENT_SIZE, FETCH_TIMEOUT)
+        .await
+        .map_err(KeyDiscoveryError::Fetch)?;
     let set: JwkSet = serde_json::from_slice(&set).map_err(KeyDiscoveryError::Content)?;
     Ok(IssuerKeys(set.keys.into_iter().filter_map(VerificationKey::from_jwk).collect()))
 }
 
 async fn fetch_metadata(url: &Url, tls: &Tls) -> Result<IssuerMetadata, KeyDiscoveryError> {
-    let text = fetch_document(url, tls, MAX_DOCUMENT_SIZE, FETCH_TIMEOUT).await.map_err(KeyDiscoveryError::Fetch)?;
+    let text = fetch_document(url, tls, MAX_DOCUMENT_SIZE, FETCH_TIMEOUT)
+        .await
+        .map_err(KeyDiscoveryError::Fetch)?;
     serde_json::from_slice(&text).map_err(KeyDiscoveryError::Content)
 }
 
@@ -180,10 +186,15 @@ impl VerificationKey {
             UnparsedPublicKey::new(algorithm, key).verify(&token.signed, &token.signature).is_ok()
         };
         match (&self.kind, token.algorithm.as_str()) {
-            (KeyKind::Rsa { n, e }, algorithm) => rsa_parameters(algorithm).is_some_and(|parameters| {
-                let key = RsaPublicKeyComponents { n: strip_leading_zeros(n), e: strip_leading_zeros(e) };
-                key.verify(parameters, &token.signed, &token.signature).is_ok()
-            }),
+            (KeyKind::Rsa { n, e }, algorithm) => {
+                rsa_parameters(algorithm).is_some_and(|parameters| {
+                    let key = RsaPublicKeyComponents {
+                        n: strip_leading_zeros(n),
+                        e: strip_leading_zeros(e),
+                    };
+                    key.verify(parameters, &token.signed, &token.signature).is_ok()
+                })
+            }
             (KeyKind::P256(point), "ES256") => by(&ECDSA_P256_SHA256_FIXED, point),
             (KeyKind::P384(point), "ES384") => by(&ECDSA_P384_SHA384_FIXED, point),
             (KeyKind::Ed25519(key), "EdDSA" | "Ed25519") => by(&ED25519, key),
@@ -236,7 +247,11 @@ mod tests {
 
     fn keys(more: &str) -> IssuerKeys {
         let written = format!(r#"{{"kty":"RSA","kid":"r","n":"{N}","e":"AQAB"{more}}}"#);
-        IssuerKeys(VerificationKey::from_jwk(serde_json::from_str(&written).unwrap()).into_iter().collect())
+        IssuerKeys(
+            VerificationKey::from_jwk(serde_json::from_str(&written).unwrap())
+                .into_iter()
+                .collect(),
+        )
     }
 
     #[test]
@@ -273,6 +288,9 @@ mod tests {
         }
         let issuer = Url::parse("https://a.example/realm/").unwrap();
         assert_eq!(openid_metadata_url(&issuer).path(), "/realm/.well-known/openid-configuration");
-        assert_eq!(oauth_metadata_url(&issuer).path(), "/.well-known/oauth-authorization-server/realm");
+        assert_eq!(
+            oauth_metadata_url(&issuer).path(),
+            "/.well-known/oauth-authorization-server/realm"
+        );
     }
 }

@@ -80,10 +80,13 @@ impl CachedKeys {
         fetched: Result<IssuerKeys, KeyDiscoveryError>,
         now: Instant,
     ) -> Self {
-        let before = before.filter(|cached| cached.issuer == issuer && now < cached.fetched + MAX_STALE);
+        let before =
+            before.filter(|cached| cached.issuer == issuer && now < cached.fetched + MAX_STALE);
         let (keys, fetched) = match (fetched, before) {
             (Ok(keys), _) => (Ok(Arc::new(keys)), now),
-            (Err(_), Some(CachedKeys { keys: Ok(keys), fetched, .. })) => (Ok(Arc::clone(keys)), *fetched),
+            (Err(_), Some(CachedKeys { keys: Ok(keys), fetched, .. })) => {
+                (Ok(Arc::clone(keys)), *fetched)
+            }
             (Err(error), _) => (Err(Arc::new(error)), now),
         };
         CachedKeys { issuer: issuer.to_owned(), keys, fetched, last_fetch: now }
@@ -92,14 +95,19 @@ impl CachedKeys {
     /// Returns whether no fetch is necessary.
     fn is_usable(&self, issuer: &str, has_key: impl Fn(&IssuerKeys) -> bool, now: Instant) -> bool {
         let has_key = self.keys.as_ref().is_ok_and(|keys| has_key(keys));
-        let is_young = now < self.last_fetch + MIN_REFETCH_INTERVAL || (has_key && now < self.fetched + REFRESH_AFTER);
+        let is_young = now < self.last_fetch + MIN_REFETCH_INTERVAL
+            || (has_key && now < self.fetched + REFRESH_AFTER);
         self.issuer == issuer && is_young
     }
 }
 
 impl Default for IssuerKeyCache {
     fn default() -> Self {
-        IssuerKeyCache { cached: ArcSwapOption::empty(), fetch_permit: Semaphore::new(1), tls: Tls::default() }
+        IssuerKeyCache {
+            cached: ArcSwapOption::empty(),
+            fetch_permit: Semaphore::new(1),
+            tls: Tls::default(),
+        }
     }
 }
 
@@ -116,9 +124,11 @@ impl IssuerKeyCache {
         // Checked first, so that an expired token is refused even if the issuer is unreachable.
         token.check_claims(issuer, audience, SystemTime::now())?;
         let cached = self.keys_for(issuer, &token).await;
-        let keys = cached.keys.as_ref().map_err(|error| VerificationError::Keys(Arc::clone(error)))?;
+        let keys =
+            cached.keys.as_ref().map_err(|error| VerificationError::Keys(Arc::clone(error)))?;
         keys.verify(&token)?;
-        let subject = token.claim("sub").ok_or(VerificationError::Claim("the token has no subject"))?;
+        let subject =
+            token.claim("sub").ok_or(VerificationError::Claim("the token has no subject"))?;
         let agent = token.claim(&oauth.agent_claim).filter(|agent| !agent.trim().is_empty());
         Ok((subject, agent.ok_or(VerificationError::Claim("the token names no agent"))?))
     }
@@ -134,7 +144,8 @@ impl IssuerKeyCache {
             return cached;
         }
         let (before, fetched) = (self.cached.load_full(), discover_keys(issuer, &self.tls).await);
-        let cached = Arc::new(CachedKeys::after_fetch(before.as_deref(), issuer, fetched, Instant::now()));
+        let cached =
+            Arc::new(CachedKeys::after_fetch(before.as_deref(), issuer, fetched, Instant::now()));
         self.cached.store(Some(Arc::clone(&cached)));
         cached
     }
@@ -142,7 +153,9 @@ impl IssuerKeyCache {
     /// The cached keys, unless a fetch may help.
     fn usable_keys(&self, issuer: &str, token: &Jwt) -> Option<Arc<CachedKeys>> {
         let now = Instant::now();
-        self.cached.load_full().filter(|cached| cached.is_usable(issuer, |it| it.has_key_for(token), now))
+        self.cached
+            .load_full()
+            .filter(|cached| cached.is_usable(issuer, |it| it.has_key_for(token), now))
     }
 }
 
@@ -194,10 +207,19 @@ mod tests {
         let missed = CachedKeys::after_fetch(Some(&good), ISSUER, unreachable_issuer(), later);
         assert!(missed.keys.is_ok());
         let is_usable = |at| missed.is_usable(ISSUER, |_| true, at);
-        assert!(is_usable(later) && !is_usable(later + MIN_REFETCH_INTERVAL), "refetches are rate limited");
-        let again = CachedKeys::after_fetch(Some(&missed), ISSUER, unreachable_issuer(), start + MAX_STALE);
+        assert!(
+            is_usable(later) && !is_usable(later + MIN_REFETCH_INTERVAL),
+            "refetches are rate limited"
+        );
+        let again =
+            CachedKeys::after_fetch(Some(&missed), ISSUER, unreachable_issuer(), start + MAX_STALE);
         assert!(again.keys.is_err(), "stale keys expire");
-        let other = CachedKeys::after_fetch(Some(&good), "https://other.example", unreachable_issuer(), later);
+        let other = CachedKeys::after_fetch(
+            Some(&good),
+            "https://other.example",
+            unreachable_issuer(),
+            later,
+        );
         assert!(other.keys.is_err(), "cached keys belong to one issuer");
         assert!(CachedKeys::after_fetch(None, ISSUER, unreachable_issuer(), start).keys.is_err());
     }
@@ -212,7 +234,11 @@ mod tests {
             (true, REFRESH_AFTER / 2, true),
             (true, REFRESH_AFTER, false),
         ] {
-            assert_eq!(cached.is_usable(ISSUER, |_| has_key, start + after), is_usable, "{after:?}");
+            assert_eq!(
+                cached.is_usable(ISSUER, |_| has_key, start + after),
+                is_usable,
+                "{after:?}"
+            );
         }
         assert!(!cached.is_usable("https://other.example", |_| true, start));
     }

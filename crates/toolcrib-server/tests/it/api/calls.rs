@@ -16,7 +16,9 @@ async fn dkr_39_progress_is_streamed_while_a_call_runs() {
     let api_server = TestApi::new(&[("one", script(), json!({}))]).await;
     let id = api_server.dialog(json!({})).await;
     let body = json!({"tool": "one__far", "arguments": {}, "with": ["result", "delivered"]});
-    let mut events = api_server.event_stream(Credential::Socket, &format!("POST dialogs/{id}/calls"), Some(body)).await;
+    let mut events = api_server
+        .event_stream(Credential::Socket, &format!("POST dialogs/{id}/calls"), Some(body))
+        .await;
     let mut kinds = Vec::new();
     let mut last = Value::Null;
     while let Some((kind, data)) = events.next().await {
@@ -71,21 +73,45 @@ async fn background_call_runs_until_cancelled() {
     let id = api_server.dialog(json!({})).await;
     let body = json!({"tool": "one__long"});
     let started = api_server
-        .send(Credential::Socket, &format!("POST dialogs/{id}/calls?wait=false"), Some(body.clone()))
+        .send(
+            Credential::Socket,
+            &format!("POST dialogs/{id}/calls?wait=false"),
+            Some(body.clone()),
+        )
         .await;
     assert_eq!(started.status, 202);
     let call = started.json()["call"].clone();
     let one = format!("dialogs/{id}/calls/{call}");
     assert_eq!(api_server.send(Credential::Socket, &format!("GET {one}"), None).await.status, 202);
-    assert_eq!(api_server.send(Credential::Socket, &format!("DELETE {one}"), None).await.status, 204);
-    assert_eq!(api_server.send(Credential::Socket, &format!("GET {one}"), None).await.status_and_code().0, 404);
-    assert_eq!(api_server.send(Credential::Socket, &format!("DELETE {one}"), None).await.status_and_code().0, 404);
+    assert_eq!(
+        api_server.send(Credential::Socket, &format!("DELETE {one}"), None).await.status,
+        204
+    );
+    assert_eq!(
+        api_server.send(Credential::Socket, &format!("GET {one}"), None).await.status_and_code().0,
+        404
+    );
+    assert_eq!(
+        api_server
+            .send(Credential::Socket, &format!("DELETE {one}"), None)
+            .await
+            .status_and_code()
+            .0,
+        404
+    );
     let cancelled = |api_server: &TestApi| {
-        api_server.host_fixture.log("one").iter().filter(|it| it["method"] == "notifications/cancelled").count()
+        api_server
+            .host_fixture
+            .log("one")
+            .iter()
+            .filter(|it| it["method"] == "notifications/cancelled")
+            .count()
     };
     poll_until(async || (cancelled(&api_server) == 1).then_some(())).await;
     // A disconnect cancels a call that was waited for.
-    let mut events = api_server.event_stream(Credential::Socket, &format!("POST dialogs/{id}/calls"), Some(body)).await;
+    let mut events = api_server
+        .event_stream(Credential::Socket, &format!("POST dialogs/{id}/calls"), Some(body))
+        .await;
     assert_eq!(events.next().await.unwrap().0, "call");
     poll_until(async || {
         let called = api_server.host_fixture.log("one");
@@ -97,11 +123,13 @@ async fn background_call_runs_until_cancelled() {
     poll_until(async || (cancelled(&api_server) == 2).then_some(())).await;
     // The report of a finished background call stays available.
     let body = json!({"tool": "one__echo"});
-    let started =
-        api_server.send(Credential::Socket, &format!("POST dialogs/{id}/calls?wait=false"), Some(body)).await;
+    let started = api_server
+        .send(Credential::Socket, &format!("POST dialogs/{id}/calls?wait=false"), Some(body))
+        .await;
     let one = format!("GET dialogs/{id}/calls/{}", started.json()["call"]);
     let done = poll_until(async || {
-        Some(api_server.send(Credential::Socket, &one, None).await).filter(|answer| answer.status == 200)
+        Some(api_server.send(Credential::Socket, &one, None).await)
+            .filter(|answer| answer.status == 200)
     })
     .await;
     assert_eq!(done.json()["ok"], true);
@@ -114,7 +142,8 @@ async fn once_call_returns_the_first_connect_failure() {
     let api_server = TestApi::new(&[("one", Script::default(), gone)]).await;
     let id = api_server.dialog(json!({})).await;
     let body = json!({"tool": "one__echo", "once": true});
-    let answer = api_server.send(Credential::Socket, &format!("POST dialogs/{id}/calls"), Some(body)).await;
+    let answer =
+        api_server.send(Credential::Socket, &format!("POST dialogs/{id}/calls"), Some(body)).await;
     assert_eq!((answer.status, &answer.json()["ok"]), (404, &json!(false)), "{answer:?}");
     api_server.close().await;
 }

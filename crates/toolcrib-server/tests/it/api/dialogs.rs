@@ -14,10 +14,15 @@ fn two() -> [(&'static str, Script, Value); 2] {
 #[tokio::test]
 async fn dis_33_34_and_dkr_17_server_switch_is_per_dialog_and_survives_restart() {
     let api_server = TestApi::new(&two()).await;
-    let (a, b) = (api_server.dialog(json!({"id": "a"})).await, api_server.dialog(json!({"id": "b"})).await);
+    let (a, b) =
+        (api_server.dialog(json!({"id": "a"})).await, api_server.dialog(json!({"id": "b"})).await);
     let switch = async |api_server: &TestApi, enabled: bool| {
         let answer = api_server
-            .send(Credential::Socket, "PUT dialogs/a/servers/freecad", Some(json!({"enabled": enabled})))
+            .send(
+                Credential::Socket,
+                "PUT dialogs/a/servers/freecad",
+                Some(json!({"enabled": enabled})),
+            )
             .await;
         assert_eq!((answer.status, &answer.json()["server"]["enabled"]), (200, &json!(enabled)));
     };
@@ -36,8 +41,9 @@ async fn dis_33_34_and_dkr_17_server_switch_is_per_dialog_and_survives_restart()
         all.iter().find(|it| it["id"] == id).unwrap()["enabled"].clone()
     };
     assert_eq!((of("freecad"), of("git")), (json!(false), json!(true))); // DIS-34: the surface
-    let none =
-        api_server.send(Credential::Socket, "PUT dialogs/a/servers/none", Some(json!({"enabled": true}))).await;
+    let none = api_server
+        .send(Credential::Socket, "PUT dialogs/a/servers/none", Some(json!({"enabled": true})))
+        .await;
     assert_eq!(none.status_and_code(), (404, "server.unknown".to_owned()));
 
     // DIS-34: the switch survives a restart of the host.
@@ -129,7 +135,8 @@ async fn dis_41_elicitation_is_listed_and_its_answer_reaches_the_server() {
         let calling = api_server.call(&id, "one__ask", json!({}));
         let answering = async {
             let shown = poll_until(async || {
-                let all = api_server.get(&format!("dialogs/{id}/requests")).await["requests"].clone();
+                let all =
+                    api_server.get(&format!("dialogs/{id}/requests")).await["requests"].clone();
                 all.get(0).cloned()
             })
             .await;
@@ -140,7 +147,9 @@ async fn dis_41_elicitation_is_listed_and_its_answer_reaches_the_server() {
             assert_eq!(shown["params"]["message"], "your name?"); // DIS-41: the form
             let path = format!("dialogs/{id}/requests/{}", shown["id"]);
             assert_eq!(api_server.post(&path, answer.clone()).await["ok"], true);
-            let twice = api_server.send(Credential::Socket, &format!("POST {path}"), Some(answer.clone())).await;
+            let twice = api_server
+                .send(Credential::Socket, &format!("POST {path}"), Some(answer.clone()))
+                .await;
             assert_eq!(twice.status_and_code(), (404, "request.unknown".to_owned()));
         };
         with_timeout(async { tokio::join!(calling, answering) }).await;
@@ -151,7 +160,9 @@ async fn dis_41_elicitation_is_listed_and_its_answer_reaches_the_server() {
         assert_eq!(got, wanted); // DIS-41
     }
     let both = json!({"result": {}, "error": {"code": 1, "message": ""}});
-    let bad = api_server.send(Credential::Socket, &format!("POST dialogs/{id}/requests/1"), Some(both)).await;
+    let bad = api_server
+        .send(Credential::Socket, &format!("POST dialogs/{id}/requests/1"), Some(both))
+        .await;
     assert_eq!(bad.status, 400);
     api_server.close().await;
 }
@@ -187,8 +198,9 @@ async fn idle_dialog_ends_and_used_dialog_stays() {
     let mut client = api_server.host_fixture.client();
     client.initialize(json!({})).await;
     client.request("tools/list", json!({})).await;
-    let ids =
-        || -> Vec<String> { api_server.host().dialogs().iter().map(|it| it.id().to_owned()).collect() };
+    let ids = || -> Vec<String> {
+        api_server.host().dialogs().iter().map(|it| it.id().to_owned()).collect()
+    };
     let clients = ids().into_iter().find(|id| ![left, asked, busy].contains(&&**id)).unwrap();
     api_server.get(&format!("dialogs/{clients}")).await;
     let is_there = |id: &str| api_server.host().find_dialog(id).is_some();
@@ -200,7 +212,9 @@ async fn idle_dialog_ends_and_used_dialog_stays() {
     assert_eq!(api_server.get("status").await["leases"], 1, "the lease was released");
     assert!(is_there(asked) && is_there(busy) && is_there(&clients));
     let call = &started["call"];
-    let over = api_server.send(Credential::Socket, &format!("DELETE dialogs/{busy}/calls/{call}"), None).await;
+    let over = api_server
+        .send(Credential::Socket, &format!("DELETE dialogs/{busy}/calls/{call}"), None)
+        .await;
     assert_eq!(over.status, 204);
     poll_until(async || (!is_there(asked) && !is_there(busy)).then_some(())).await;
     assert!(is_there(&clients), "a client's dialog stays");

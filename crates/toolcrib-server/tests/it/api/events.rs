@@ -13,11 +13,18 @@ async fn events_are_filtered_per_principal_and_complete_for_the_owner() {
     let mut owner = api_server.event_stream(Credential::Socket, "GET events", None).await;
     let mut other = api_server.event_stream(Credential::Anonymous, "GET events", None).await;
     let owners = api_server.dialog(json!({"id": "owners"})).await;
-    let others = api_server.send(Credential::Anonymous, "POST dialogs", Some(json!({"id": "others"}))).await;
+    let others =
+        api_server.send(Credential::Anonymous, "POST dialogs", Some(json!({"id": "others"}))).await;
     assert_eq!(others.status, 201, "{others:?}");
     api_server.call(&owners, "one__far", json!({})).await;
     let body = json!({"tool": "one__far"});
-    assert_eq!(api_server.send(Credential::Anonymous, "POST dialogs/others/calls", Some(body)).await.status, 200);
+    assert_eq!(
+        api_server
+            .send(Credential::Anonymous, "POST dialogs/others/calls", Some(body))
+            .await
+            .status,
+        200
+    );
     // The owner sees namespaced ids of other dialogs, their principals plain names.
     for dialog in ["owners", ":others"] {
         let is_of = |data: &serde_json::Value| data["dialog"].as_str().unwrap().ends_with(dialog);

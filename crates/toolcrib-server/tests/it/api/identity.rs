@@ -18,7 +18,11 @@ async fn token_is_valid_until_revoked() {
     assert_eq!(status(Credential::Anonymous).await.status, 200);
     assert_eq!(status(Credential::Token("toolcrib_made_up")).await.status, 401);
     let (secret, _) = tokens.issue("laptop", "coder", false).unwrap();
-    assert_eq!(status(Credential::Token(&secret)).await.status, 200, "a new token is valid at once");
+    assert_eq!(
+        status(Credential::Token(&secret)).await.status,
+        200,
+        "a new token is valid at once"
+    );
     let refused = status(Credential::Anonymous).await;
     assert_eq!(refused.status, 401);
     assert_eq!(refused.header("www-authenticate"), Some("bearer realm=\"toolcrib\""));
@@ -50,12 +54,16 @@ async fn agent_choice_requires_permission() {
     let denied = format!("{:?}", (403, "denied.agent"));
     assert_eq!(of(Credential::Anonymous, "writer").await, "writer");
     assert_eq!(of(Credential::Socket, "writer").await, "writer");
-    let (coder, _) = TokenStore::in_folder(&api_server.host_fixture.path("state")).issue("c", "coder", false).unwrap();
+    let (coder, _) = TokenStore::in_folder(&api_server.host_fixture.path("state"))
+        .issue("c", "coder", false)
+        .unwrap();
     assert_eq!(of(Credential::Token(&coder), "coder").await, "coder");
     assert_eq!(of(Credential::Token(&coder), "writer").await, denied);
     let invalid = || "request.invalid".to_owned();
     // An empty agent name is refused for every principal.
-    for (by, agent) in [(Credential::Socket, ""), (Credential::Socket, "%20"), (Credential::Token(&coder), "")] {
+    for (by, agent) in
+        [(Credential::Socket, ""), (Credential::Socket, "%20"), (Credential::Token(&coder), "")]
+    {
         let list = api_server.send(by, &format!("GET tools?agent={agent}"), None).await;
         assert_eq!(list.status_and_code(), (400, invalid()), "{agent:?}");
         let agent = agent.replace("%20", " ");
@@ -148,9 +156,12 @@ async fn foreign_hosts_and_origins_are_rejected() {
         (vec![("Origin", "https://evil.example")], 403),
         (vec![("Origin", "null")], 403),
     ] {
-        let answer = api_server.request(Credential::Anonymous, "GET", "/api/v1/status", &headers, None).await;
+        let answer = api_server
+            .request(Credential::Anonymous, "GET", "/api/v1/status", &headers, None)
+            .await;
         assert_eq!(answer.status, status, "{headers:?}");
-        let health = api_server.request(Credential::Anonymous, "GET", "/healthz", &headers, None).await;
+        let health =
+            api_server.request(Credential::Anonymous, "GET", "/healthz", &headers, None).await;
         assert_eq!(health.status == 403, status == 403, "{headers:?}");
     }
     api_server.close().await;
@@ -161,7 +172,10 @@ async fn limits_apply_per_principal() {
     let limits = json!({"gateway": {"limits": {"rate": 40, "sessions": 2, "body": "1KiB"}}});
     let api_server = TestApi::with(&limits, &[]).await;
     for expected in [201, 201, 429] {
-        assert_eq!(api_server.send(Credential::Anonymous, "POST dialogs", None).await.status, expected);
+        assert_eq!(
+            api_server.send(Credential::Anonymous, "POST dialogs", None).await.status,
+            expected
+        );
     }
     assert_eq!(api_server.send(Credential::Socket, "POST dialogs", None).await.status, 201);
     let large = json!({"id": "x".repeat(2000)});
@@ -211,7 +225,11 @@ async fn wrong_tokens_are_limited_and_valid_tokens_are_not() {
     assert_eq!(status(Credential::Token(&known)).await.status, 200);
     for _ in 0..5 {
         assert_eq!(status(Credential::Token("guess")).await.status, 401);
-        assert_eq!(status(Credential::Anonymous).await.status, 401, "a missing token is no failure");
+        assert_eq!(
+            status(Credential::Anonymous).await.status,
+            401,
+            "a missing token is no failure"
+        );
     }
     assert_eq!(status(Credential::Token(&late)).await.status, 200, "a first use is not limited");
     let refused = status(Credential::Token("guess")).await;

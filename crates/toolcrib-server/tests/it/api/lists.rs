@@ -8,9 +8,11 @@ use crate::fixture::with_timeout;
 
 #[tokio::test]
 async fn min_68_tool_names_its_server() {
-    let api_server =
-        TestApi::new(&[("one", Script::default(), json!({})), ("two", Script::default(), json!({}))])
-            .await;
+    let api_server = TestApi::new(&[
+        ("one", Script::default(), json!({})),
+        ("two", Script::default(), json!({})),
+    ])
+    .await;
     let all = api_server.get("tools").await;
     assert_eq!(
         tool_names(&all),
@@ -22,7 +24,10 @@ async fn min_68_tool_names_its_server() {
         (&echo["available"], &echo["input_schema"]["type"]),
         (&json!(true), &json!("object"))
     ); // MIN-68
-    assert_eq!(tool_names(&api_server.get("tools?server=two").await), ["two__echo", "two__fail", "two__env"]); // MIN-68
+    assert_eq!(
+        tool_names(&api_server.get("tools?server=two").await),
+        ["two__echo", "two__fail", "two__env"]
+    ); // MIN-68
     let unknown = api_server.send(Credential::Socket, "GET tools?server=three", None).await;
     assert_eq!(unknown.status_and_code(), (404, "server.unknown".to_owned()));
     let why = api_server.get("why?tool=two__echo").await;
@@ -47,7 +52,8 @@ async fn dom_70_tool_list_is_from_one_configuration_during_reloads() {
     };
     let api_server = TestApi::new(&turning(0)).await;
     let first = api_server.get("tools").await;
-    let untouched: Vec<String> = tool_names(&first).into_iter().skip(3).map(str::to_owned).collect();
+    let untouched: Vec<String> =
+        tool_names(&first).into_iter().skip(3).map(str::to_owned).collect();
     assert!(untouched.len() == 3 && untouched.iter().all(|name| name.starts_with("two__")));
     let reloads = async {
         for generation in 1..=200 {
@@ -153,18 +159,24 @@ async fn dis_36_min_72_and_73_resources_and_prompts_are_listed_and_read() {
     assert_eq!(uris, ["paper://1", "paper://2"]); // DIS-36: both pages; MIN-72
     assert_eq!(list["resources"][0]["mime_type"], "text/plain");
     assert_eq!(list["templates"][0]["uri_template"], "paper://{n}"); // MIN-72
-    let read = api_server.send(Credential::Socket, "GET resources/content?uri=paper://1", None).await;
+    let read =
+        api_server.send(Credential::Socket, "GET resources/content?uri=paper://1", None).await;
     assert_eq!(read.json()["contents"][0]["text"], "hello"); // DIS-36, MIN-72
     assert!(read.text.contains("\"extra\":1.5"), "{}", read.text);
-    let nothing = api_server.send(Credential::Socket, "GET resources/content?uri=other://1", None).await;
+    let nothing =
+        api_server.send(Credential::Socket, "GET resources/content?uri=other://1", None).await;
     assert_eq!(nothing.status_and_code(), (404, "unknown_resource".to_owned()));
     let prompts = api_server.get("prompts").await;
     assert_eq!(prompts["prompts"][0]["arguments"][0]["name"], "who"); // MIN-73
     let name = prompts["prompts"][0]["name"].as_str().unwrap();
     let got = api_server.post(&format!("prompts/{name}"), json!({"arguments": {"who": "7"}})).await;
     assert_eq!(got["messages"][0]["content"]["text"], "hi"); // MIN-73
-    let sent =
-        api_server.host_fixture.log("papers").into_iter().find(|it| it["method"] == "prompts/get").unwrap();
+    let sent = api_server
+        .host_fixture
+        .log("papers")
+        .into_iter()
+        .find(|it| it["method"] == "prompts/get")
+        .unwrap();
     assert_eq!(sent["params"]["arguments"], json!({"who": "7"})); // MIN-73: text, whatever it looks like
     assert_eq!(api_server.send(Credential::Socket, "POST prompts/none", None).await.status, 404);
     api_server.close().await;
@@ -187,7 +199,8 @@ async fn dkr_44_list_change_is_reread_and_notified() {
     let script = Script { legacy_only: true, ..Script::default() }
         .on("tools/list", [Step::Sequence { count: folder.path().join("lists"), turns: lists }])
         .on("tools/call poke", [changed, Step::Respond]);
-    let api_server = TestApi::new(&[("one", script, json!({"session": {"scope": "shared"}}))]).await;
+    let api_server =
+        TestApi::new(&[("one", script, json!({"session": {"scope": "shared"}}))]).await;
     assert_eq!(tool_names(&api_server.get("tools").await), ["one__poke"]);
     let mut events = api_server.event_stream(Credential::Socket, "GET events", None).await;
     let dialog = api_server.dialog(json!({})).await;
@@ -195,8 +208,10 @@ async fn dkr_44_list_change_is_reread_and_notified() {
     let told = events.wait_for("tools", |data| data["server"] == "toolcrib.yaml#one").await; // DKR-44
     assert_eq!(told["changes"][0]["name"], "late");
     assert_eq!(told["changes"][0]["kind"], "added");
-    poll_until(async || (tool_names(&api_server.get("tools").await) == ["one__poke", "one__late"]).then_some(()))
-        .await; // DKR-44
+    poll_until(async || {
+        (tool_names(&api_server.get("tools").await) == ["one__poke", "one__late"]).then_some(())
+    })
+    .await; // DKR-44
     with_timeout(api_server.close()).await;
 }
 

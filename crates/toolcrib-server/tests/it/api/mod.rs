@@ -5,11 +5,11 @@ mod dialogs;
 mod events;
 mod identity;
 mod lists;
+mod monitoring;
 mod oauth;
 mod openapi;
 mod permissions;
 mod servers;
-mod monitoring;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -84,7 +84,12 @@ impl TestApi {
     }
 
     /// Sends a request below `/api/v1`.
-    pub(crate) async fn send(&self, by: Credential<'_>, what: &str, body: Option<Value>) -> ApiResponse {
+    pub(crate) async fn send(
+        &self,
+        by: Credential<'_>,
+        what: &str,
+        body: Option<Value>,
+    ) -> ApiResponse {
         let (method, path) = what.split_once(' ').unwrap();
         self.request(by, method, &format!("/api/v1/{path}"), &[], body).await
     }
@@ -108,7 +113,9 @@ impl TestApi {
 
     pub(crate) async fn call(&self, dialog: &str, tool: &str, arguments: Value) -> Value {
         let body = json!({"tool": tool, "arguments": arguments});
-        self.send(Credential::Socket, &format!("POST dialogs/{dialog}/calls"), Some(body)).await.json()
+        self.send(Credential::Socket, &format!("POST dialogs/{dialog}/calls"), Some(body))
+            .await
+            .json()
     }
 
     pub(crate) async fn request(
@@ -137,7 +144,12 @@ impl TestApi {
     }
 
     /// Sends a request whose response is an event stream.
-    pub(crate) async fn event_stream(&self, by: Credential<'_>, what: &str, body: Option<Value>) -> Events {
+    pub(crate) async fn event_stream(
+        &self,
+        by: Credential<'_>,
+        what: &str,
+        body: Option<Value>,
+    ) -> Events {
         let (method, path) = what.split_once(' ').unwrap();
         let accept = [("Accept", "text/event-stream")];
         let path = format!("/api/v1/{path}");

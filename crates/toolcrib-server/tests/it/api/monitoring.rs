@@ -17,7 +17,8 @@ async fn dkr_43_metrics_count_scripted_calls() {
         .on("tools/call die", [Step::Exit(3)]);
     let own = json!({"session": {"scope": "shared"}});
     let api_server = TestApi::new(&[("one", script, own)]).await;
-    let metrics = async || api_server.request(Credential::Anonymous, "GET", "/metrics", &[], None).await;
+    let metrics =
+        async || api_server.request(Credential::Anonymous, "GET", "/metrics", &[], None).await;
     let of = r#"{server="one",source="toolcrib.yaml""#;
     let calls = |tool: &str, ended: &str| {
         format!("toolcrib_calls_total{of},tool=\"{tool}\",outcome=\"{ended}\"}}")
@@ -48,7 +49,8 @@ async fn dkr_43_metrics_count_scripted_calls() {
     assert_eq!(value(&text, "toolcrib_reloads_total"), Some(1.0));
     api_server.call(&id, "one__die", json!({})).await;
     let restarts = format!("toolcrib_server_restarts_total{of}}}");
-    poll_until(async || value(&metrics().await.text, &restarts).filter(|count| *count >= 1.0)).await; // DKR-43
+    poll_until(async || value(&metrics().await.text, &restarts).filter(|count| *count >= 1.0))
+        .await; // DKR-43
     api_server.close().await;
 }
 

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
-use toolcrib_testkit::http::{ReceivedRequest, HttpServer, ScriptedResponse};
+use toolcrib_testkit::http::{HttpServer, ReceivedRequest, ScriptedResponse};
 use toolcrib_wire::base64;
 
 use super::{Credential, TestApi};
@@ -91,7 +91,9 @@ impl Issuer {
                     json!({"issuer": format!("{at}/realm"), "jwks_uri": format!("{at}/keys")})
                         .to_string(),
                 ),
-                "/keys" => ScriptedResponse::json(json!({"keys": *kept.lock().unwrap()}).to_string()),
+                "/keys" => {
+                    ScriptedResponse::json(json!({"keys": *kept.lock().unwrap()}).to_string())
+                }
                 _ => ScriptedResponse::status(404),
             }
         };
@@ -153,9 +155,13 @@ async fn only_valid_issuer_tokens_are_accepted() {
         }
     }
     assert_eq!(issuer.fetched(), 1, "keys are cached");
-    let other = api_server.send(Credential::Token(&ec.sign(&good)), "GET tools?agent=writer", None).await;
+    let other =
+        api_server.send(Credential::Token(&ec.sign(&good)), "GET tools?agent=writer", None).await;
     assert_eq!(other.status_and_code(), (403, "denied.agent".to_owned()));
-    assert_eq!(api_server.send(Credential::Token(&ec.sign(&good)), "POST reload", None).await.status, 403);
+    assert_eq!(
+        api_server.send(Credential::Token(&ec.sign(&good)), "POST reload", None).await.status,
+        403
+    );
     api_server.close().await;
 }
 
@@ -234,7 +240,8 @@ async fn unauthorized_response_points_to_resource_metadata() {
     assert!(told.contains(at), "{told}");
     for path in ["", "/mcp"] {
         let path = format!("/.well-known/oauth-protected-resource{path}");
-        let metadata = api_server.request(Credential::Anonymous, "GET", &path, &[], None).await.json();
+        let metadata =
+            api_server.request(Credential::Anonymous, "GET", &path, &[], None).await.json();
         assert_eq!(metadata["resource"], AUDIENCE);
         assert_eq!(metadata["authorization_servers"], json!([issuer.url()]));
     }

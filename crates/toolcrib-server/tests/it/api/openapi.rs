@@ -33,8 +33,9 @@ async fn openapi_describes_exactly_the_served_routes() {
             if (path.as_str(), method) == ("/api/v1/events", "get") {
                 continue; // It goes on for ever; `events.rs` listens to it.
             }
-            let answer =
-                api_server.request(Credential::Socket, &method.to_uppercase(), &path, &[], Some(json!({}))).await;
+            let answer = api_server
+                .request(Credential::Socket, &method.to_uppercase(), &path, &[], Some(json!({})))
+                .await;
             let is_served = answer.status != 405 && answer.error_code() != "endpoint.unknown";
             assert_eq!(is_served, operations.get(method).is_some(), "{method} {path} {answer:?}");
         }

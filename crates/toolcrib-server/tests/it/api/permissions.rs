@@ -111,7 +111,12 @@ async fn endpoint_permissions_match_the_table() {
             (Credential::Token("toolcrib_made_up"), "401 token.unknown"),
         ] {
             let dialog = prepare(&api_server, Credential::Token(&coder), row).await;
-            assert_eq!(outcome(&api_server, by, row, &dialog).await, expected, "{} by {by:?}", row.0);
+            assert_eq!(
+                outcome(&api_server, by, row, &dialog).await,
+                expected,
+                "{} by {by:?}",
+                row.0
+            );
         }
     }
     api_server.close().await;
@@ -148,7 +153,12 @@ async fn prepare(api_server: &TestApi, by: Credential<'_>, row: &Row) -> String 
     theirs.map(|dialog| dialog.id().to_owned()).unwrap_or_default()
 }
 
-async fn outcome(api_server: &TestApi, by: Credential<'_>, (what, said, _): &Row, dialog: &str) -> String {
+async fn outcome(
+    api_server: &TestApi,
+    by: Credential<'_>,
+    (what, said, _): &Row,
+    dialog: &str,
+) -> String {
     let path = [
         ("{server}", "one"),
         ("{dialog}", dialog),

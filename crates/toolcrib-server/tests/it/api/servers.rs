@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use toolcrib::Host;
-use toolcrib_config::{Dialect, ConfigFile};
+use toolcrib_config::{ConfigFile, Dialect};
 use toolcrib_testkit::scripted::{Script, Step, server_binary};
 
 use super::{Credential, TestApi, poll_until, tool_names};
@@ -63,8 +63,10 @@ async fn dis_18_server_states_are_reported_with_tools_and_error() {
 #[tokio::test]
 async fn min_28_32_and_33_server_lifecycle_is_reported_in_minion_states() {
     let folder = tempfile::tempdir().unwrap();
-    let life =
-        |name: &str, turns: Vec<Vec<Step>>| Step::Sequence { count: folder.path().join(name), turns };
+    let life = |name: &str, turns: Vec<Vec<Step>>| Step::Sequence {
+        count: folder.path().join(name),
+        turns,
+    };
     // Long enough to be observed.
     let dies = vec![Step::Sleep(200), Step::Exit(1)];
     let script = Script::default()
@@ -159,7 +161,10 @@ async fn min_65_and_75_server_operations_work_over_the_owner_socket() {
     assert_eq!(api_server.post("servers/one/enable", json!({})).await["ok"], true);
     assert_eq!(tool_names(&api_server.get("tools?wait=true").await).len(), 3);
     // MIN-75: all operations above reached another task over a socket, as with a service; TCP works the same.
-    assert_eq!(api_server.send(Credential::Anonymous, "GET servers/one", None).await.json()["state"], "ready");
+    assert_eq!(
+        api_server.send(Credential::Anonymous, "GET servers/one", None).await.json()["state"],
+        "ready"
+    );
     api_server.close().await;
 }
 
@@ -216,7 +221,9 @@ async fn server_can_be_added_and_removed_and_its_log_read() {
     assert_eq!(api_server.send(Credential::Socket, "GET servers/new", None).await.status, 404);
     let kept = api_server.send(Credential::Socket, "DELETE servers/one", None).await;
     assert_eq!(kept.status_and_code(), (409, "server.in_file".to_owned()));
-    let bad = api_server.send(Credential::Socket, "POST servers", Some(json!({"id": "x", "comand": "y"}))).await;
+    let bad = api_server
+        .send(Credential::Socket, "POST servers", Some(json!({"id": "x", "comand": "y"})))
+        .await;
     assert_eq!(bad.status_and_code(), (400, "server.entry.invalid".to_owned()), "{bad:?}");
     // A key contains characters that a path must escape.
     let by_key = api_server.get("servers/toolcrib.yaml%23one").await;

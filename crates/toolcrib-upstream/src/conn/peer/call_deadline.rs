@@ -55,7 +55,8 @@ impl CallDeadline {
             return None;
         }
         let after = |start: Instant, limit: Option<Duration>| start.checked_add(limit?);
-        let request = after(self.last_progress, self.timeouts.request).map(|at| (at, TimeoutKind::Request));
+        let request =
+            after(self.last_progress, self.timeouts.request).map(|at| (at, TimeoutKind::Request));
         let max = after(self.started_at, self.timeouts.max).map(|at| (at, TimeoutKind::Max));
         request.into_iter().chain(max).min_by_key(|(at, _)| *at)
     }
@@ -149,7 +150,12 @@ mod tests {
     type DeadlineAction = fn(&mut CallDeadline, Instant);
 
     /// Events and the resulting timeout, in seconds from the start.
-    fn check(request: u64, max: u64, events: &[(u64, DeadlineAction)], due: Option<(u64, TimeoutKind)>) {
+    fn check(
+        request: u64,
+        max: u64,
+        events: &[(u64, DeadlineAction)],
+        due: Option<(u64, TimeoutKind)>,
+    ) {
         let limit = |count| (count > 0).then_some(secs(count));
         let timeouts = CallTimeouts { request: limit(request), max: limit(max) };
         let start = Instant::now();
@@ -175,12 +181,18 @@ mod tests {
     #[test]
     fn deadline_is_paused_while_input_is_requested() {
         use TimeoutKind::{Max, Request};
-        let (pause, resume): (DeadlineAction, DeadlineAction) = (CallDeadline::pause, CallDeadline::resume);
+        let (pause, resume): (DeadlineAction, DeadlineAction) =
+            (CallDeadline::pause, CallDeadline::resume);
         check(60, 600, &[(10, pause)], None);
         check(60, 600, &[(10, pause), (1010, resume)], Some((1060, Request)));
         check(0, 600, &[(10, pause), (1010, resume)], Some((1600, Max)));
         check(60, 0, &[(10, pause), (20, pause), (30, resume)], None);
         check(60, 0, &[(10, pause), (20, pause), (30, resume), (40, resume)], Some((90, Request)));
-        check(60, 0, &[(10, pause), (20, CallDeadline::progress), (30, resume)], Some((90, Request)));
+        check(
+            60,
+            0,
+            &[(10, pause), (20, CallDeadline::progress), (30, resume)],
+            Some((90, Request)),
+        );
     }
 }

@@ -7,18 +7,18 @@ use tokio::time::Instant;
 use toolcrib_wire::notification::{Cancelled, Progress};
 use toolcrib_wire::subscription::subscription_id_from_meta;
 use toolcrib_wire::{
-    Body, FrameError, Id, MalformedMessage, Message, Notification, FrameTooLarge, Packet, RawJson, Request,
-    Response, RpcError, MessageKind, Version, build, code, method,
+    Body, FrameError, FrameTooLarge, Id, MalformedMessage, Message, MessageKind, Notification,
+    Packet, RawJson, Request, Response, RpcError, Version, build, code, method,
 };
 
-use super::server_requests::{ServerRequests, RequestOrigin, RequestDisposition, RequestKey};
-use super::pending_calls::PendingCall;
+use super::anomaly::Anomaly;
 use super::error::{BadResponse, CallError};
 use super::mailbox;
-use super::anomaly::Anomaly;
+use super::pending_calls::PendingCall;
+use super::server_requests::{RequestDisposition, RequestKey, RequestOrigin, ServerRequests};
 use super::shared_state::SharedState;
-use super::{PeerEvent, CallOutcome, CallNotification};
-use crate::transport::{CloseReason, Incoming, LinkFault, Outgoing, OutgoingMessage, OutgoingKind};
+use super::{CallNotification, CallOutcome, PeerEvent};
+use crate::transport::{CloseReason, Incoming, LinkFault, Outgoing, OutgoingKind, OutgoingMessage};
 
 /// Member that names the causing request, in `_meta` or next to it.
 const RELATED_REQUEST: &str = "relatedRequestId";
@@ -34,7 +34,11 @@ pub(super) struct Dispatcher {
 }
 
 impl Dispatcher {
-    pub(super) fn new(shared: Arc<SharedState>, requests: ServerRequests, events: mailbox::MailboxSender<PeerEvent>) -> Self {
+    pub(super) fn new(
+        shared: Arc<SharedState>,
+        requests: ServerRequests,
+        events: mailbox::MailboxSender<PeerEvent>,
+    ) -> Self {
         Dispatcher { shared, requests, events, unsent: Vec::new(), is_overrun: false }
     }
 
@@ -68,7 +72,9 @@ impl Dispatcher {
                 self.unsent.push(request);
             }
             Incoming::Failed { request, fault } => self.handle_failed(&request, fault),
-            Incoming::DeadlinePaused { request, is_paused } => self.set_timer_paused(&request, is_paused),
+            Incoming::DeadlinePaused { request, is_paused } => {
+                self.set_timer_paused(&request, is_paused)
+            }
             // `run` handles this.
             Incoming::Closed(_) => {}
         }
@@ -88,7 +94,9 @@ impl Dispatcher {
         for item in packet.into_messages() {
             match item {
                 Ok(Message::Response(response)) => self.handle_response(response, on),
-                Ok(Message::Notification(notification)) => self.handle_notification(notification, on),
+                Ok(Message::Notification(notification)) => {
+                    self.handle_notification(notification, on)
+                }
                 Ok(Message::Request(request)) => self.handle_request(request, batch, on),
                 Err(fault) => self.handle_malformed(fault, batch, on),
             }
@@ -139,7 +147,8 @@ impl Dispatcher {
         let state = self.shared.state();
         let Some(call) = token.ok().and_then(|token| state.calls.get(&token)) else {
             drop(state);
-            return self.record_anomaly(Anomaly::UnknownProgress, &example(notification.params.message()));
+            return self
+                .record_anomaly(Anomaly::UnknownProgress, &example(notification.params.message()));
         };
         call.timer.progress();
         deliver_notification(call, notification, CallNotification::Progress);
@@ -158,7 +167,8 @@ impl Dispatcher {
     /// In the legacy era the server cancels its own request. In the modern era it ends one of ours.
     fn handle_cancelled(&mut self, notification: &Notification) {
         let Ok(cancelled) = Cancelled::read(notification.params.json()) else {
-            return self.record_anomaly(Anomaly::Malformed, &example(notification.params.message()));
+            return self
+                .record_anomaly(Anomaly::Malformed, &example(notification.params.message()));
         };
         let mut state = self.shared.state();
         if !state.version.as_ref().is_some_and(Version::is_modern) {
@@ -223,7 +233,12 @@ impl Dispatcher {
 
     /// A malformed response fails its call and a malformed request gets an error response. Everything else is only
     /// counted.
-    fn handle_malformed(&mut self, malformed: MalformedMessage, batch: Option<u64>, on: Option<&Id>) {
+    fn handle_malformed(
+        &mut self,
+        malformed: MalformedMessage,
+        batch: Option<u64>,
+        on: Option<&Id>,
+    ) {
         self.record_anomaly(Anomaly::Malformed, &malformed.error.to_string());
         match (malformed.kind, malformed.id) {
             (MessageKind::Notification, _) => {}
@@ -247,10 +262,15 @@ impl Dispatcher {
         match error {
             FrameError::Noise { excerpt, .. } => self.record_anomaly(Anomaly::Noise, excerpt),
             FrameError::BadHeader { excerpt } => self.record_anomaly(Anomaly::BadHeader, excerpt),
-            FrameError::Truncated { excerpt, .. } => self.record_anomaly(Anomaly::Truncated, excerpt),
+            FrameError::Truncated { excerpt, .. } => {
+                self.record_anomaly(Anomaly::Truncated, excerpt)
+            }
             FrameError::TooLarge { limit, head, id, kind: shape } => {
                 if !std::mem::take(&mut self.is_overrun) {
-                    self.record_anomaly(Anomaly::TooLarge, &clip_example(&String::from_utf8_lossy(head)));
+                    self.record_anomaly(
+                        Anomaly::TooLarge,
+                        &clip_example(&String::from_utf8_lossy(head)),
+                    );
                 }
                 self.fail_too_large(*limit, id.as_ref(), *shape);
             }
@@ -260,14 +280,19 @@ impl Dispatcher {
     /// Fails calls with an oversized response before the response ends, because a line without a newline never ends. A
     /// message whose id may still follow fails no call, except during the handshake, which cannot continue without it.
     fn handle_overrun(&mut self, overrun: &FrameTooLarge) {
-        self.record_anomaly(Anomaly::TooLarge, &clip_example(&String::from_utf8_lossy(&overrun.head)));
+        self.record_anomaly(
+            Anomaly::TooLarge,
+            &clip_example(&String::from_utf8_lossy(&overrun.head)),
+        );
         self.is_overrun = true;
         let mut state = self.shared.state();
         let failed = match overrun.kind {
             MessageKind::Request | MessageKind::Notification => Vec::new(),
             _ if state.version.is_none() => state.calls.numbers(),
             MessageKind::Unknown if overrun.is_message => Vec::new(),
-            MessageKind::Response | MessageKind::Unknown => state.calls.single_pending().into_iter().collect(),
+            MessageKind::Response | MessageKind::Unknown => {
+                state.calls.single_pending().into_iter().collect()
+            }
         };
         for number in failed {
             state.calls.complete(number, Err(CallError::TooLarge { limit: overrun.limit }));
@@ -362,7 +387,11 @@ fn related_request(params: &Body) -> Option<Id> {
 }
 
 /// Delivers the notification to the call's sink. Returns false without a sink.
-fn deliver_notification(call: &PendingCall, notification: &Notification, kind: fn(RawJson) -> CallNotification) -> bool {
+fn deliver_notification(
+    call: &PendingCall,
+    notification: &Notification,
+    kind: fn(RawJson) -> CallNotification,
+) -> bool {
     let (Some(listener), Some(params)) = (&call.listener, notification.params.raw()) else {
         return false;
     };

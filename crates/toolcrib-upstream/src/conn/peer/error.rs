@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use toolcrib_wire::view::FieldError;
-use toolcrib_wire::{ParseError, JsonKind, RpcError};
+use toolcrib_wire::{JsonKind, ParseError, RpcError};
 
 use super::call_deadline::TimeoutKind;
 use crate::transport::{CloseReason, LinkFault};

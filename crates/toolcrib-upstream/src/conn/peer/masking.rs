@@ -3,11 +3,11 @@
 //! Results stay unmasked unless the configuration enables it.
 
 use toolcrib_wire::{
-    Body, Id, MessageLimits, Message, Notification, Packet, RawJson, Request, build, method, parse,
+    Body, Id, Message, MessageLimits, Notification, Packet, RawJson, Request, build, method, parse,
 };
 
-use super::pending_calls::CallOutcome;
 use super::error::{BadResponse, CallError};
+use super::pending_calls::CallOutcome;
 use super::shared_state::SharedState;
 use crate::signals::MaskContext;
 use crate::transport::CloseReason;
@@ -27,8 +27,10 @@ impl SharedState {
     pub(super) fn masked_outcome(&self, method: &str, outcome: CallOutcome) -> CallOutcome {
         match outcome {
             Ok(body) => {
-                let context = if requires_input(&body) { MaskContext::Message } else { content_kind(method) };
-                let result = body.raw().and_then(|raw| self.link_info.mask.mask_json(&raw, context));
+                let context =
+                    if requires_input(&body) { MaskContext::Message } else { content_kind(method) };
+                let result =
+                    body.raw().and_then(|raw| self.link_info.mask.mask_json(&raw, context));
                 match result {
                     Some(result) => result_body(result),
                     None => Ok(body),

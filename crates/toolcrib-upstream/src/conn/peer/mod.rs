@@ -4,23 +4,25 @@
 //! a [`RequestHandler`]; notifications go to one bounded mailbox. No server message ends the connection, and no slow
 //! listener blocks it.
 
-mod server_requests;
-mod cancellation;
-mod pending_calls;
+mod anomaly;
 mod call_deadline;
+mod cancellation;
 mod dispatch;
 mod error;
 mod mailbox;
 mod masking;
-mod anomaly;
+mod pending_calls;
+mod server_requests;
 mod shared_state;
 
-pub use server_requests::{HandlerFuture, ServerRequest, RequestHandler, RefuseRequests, RequestOrigin, DeadlinePause};
+pub use anomaly::{Anomaly, AnomalyReport};
+pub use call_deadline::{CallTimeouts, TimeoutKind};
 pub use cancellation::Cancellation;
-pub use call_deadline::{TimeoutKind, CallTimeouts};
 pub use error::{BadResponse, CallError};
 pub use mailbox::{MailboxReceiver, MailboxSender, mailbox};
-pub use anomaly::{Anomaly, AnomalyReport};
+pub use server_requests::{
+    DeadlinePause, HandlerFuture, RefuseRequests, RequestHandler, RequestOrigin, ServerRequest,
+};
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,12 +38,13 @@ use toolcrib_wire::{
 };
 
 use crate::transport::{
-    CloseReason, Closer, Exchange, LinkInfo, RemainingWork, Link, Outgoing, OutgoingMessage, ExchangeOutcome, OutgoingKind,
+    CloseReason, Closer, Exchange, ExchangeOutcome, Link, LinkInfo, Outgoing, OutgoingKind,
+    OutgoingMessage, RemainingWork,
 };
-use server_requests::ServerRequests;
-use pending_calls::{CallOutcome, PendingCall};
 use call_deadline::DeadlineTimer;
 use dispatch::Dispatcher;
+use pending_calls::{CallOutcome, PendingCall};
+use server_requests::ServerRequests;
 use shared_state::SharedState;
 
 /// Capacity of the event mailbox. The oldest events are dropped beyond it.
@@ -162,7 +165,8 @@ impl Peer {
         let Link { outbox, inbox, info: link_info, closer, direct } = link;
         let (sender, events) = mailbox(EVENT_CAPACITY);
         let shared = Arc::new(SharedState::new(&settings, link_info, outbox, direct));
-        let dispatch = Dispatcher::new(Arc::clone(&shared), ServerRequests::new(settings.handler), sender);
+        let dispatch =
+            Dispatcher::new(Arc::clone(&shared), ServerRequests::new(settings.handler), sender);
         let mut tasks = JoinSet::new();
         tasks.spawn(dispatch.run(inbox));
         let carrier = Arc::clone(&shared);
@@ -410,8 +414,15 @@ impl Peer {
     }
 
     /// Read from the params, so that header and body cannot differ.
-    fn header_name(&self, method: &str, params: &RawJson, version: Option<&Version>) -> Option<Arc<str>> {
-        if self.shared.link_info.channel != Channel::Http || !version.is_some_and(Version::is_modern) {
+    fn header_name(
+        &self,
+        method: &str,
+        params: &RawJson,
+        version: Option<&Version>,
+    ) -> Option<Arc<str>> {
+        if self.shared.link_info.channel != Channel::Http
+            || !version.is_some_and(Version::is_modern)
+        {
             return None;
         }
         let key = match target(method)? {
@@ -446,7 +457,13 @@ impl Drop for CallGuard<'_> {
         let exchange = self.exchange.take();
         let (cancellation, reason) = (self.cancellation.take(), self.reason);
         let cancel_message = |id| cancellation.unwrap_or_default().notification(id, reason);
-        self.shared.abandon_call(self.number, self.method, self.version.as_ref(), cancel_message, exchange);
+        self.shared.abandon_call(
+            self.number,
+            self.method,
+            self.version.as_ref(),
+            cancel_message,
+            exchange,
+        );
     }
 }
 
@@ -470,7 +487,11 @@ async fn poll_exchange(exchange: &mut Option<Exchange>) -> ExchangeOutcome {
 
 /// Waits for the exchange after the link broke. The broken link does not know the outcome of a direct exchange, such
 /// as that it never started.
-async fn wait_for_exchange(outcome: CallOutcome, exchange: &mut Option<Exchange>, timer: &DeadlineTimer) -> CallOutcome {
+async fn wait_for_exchange(
+    outcome: CallOutcome,
+    exchange: &mut Option<Exchange>,
+    timer: &DeadlineTimer,
+) -> CallOutcome {
     let went = tokio::select! {
         biased;
         went = timeout(EXCHANGE_GRACE, poll_exchange(exchange)) => went.unwrap_or(ExchangeOutcome::Forwarded),
@@ -493,7 +514,9 @@ impl PeerEvent {
 /// Uses the request id as the progress token, because it is unique as well.
 fn with_token(params: &RawJson, id: &Id) -> RawJson {
     let token = progress_token(id);
-    let Some(meta) = params.get("_meta") else { return params.with_new_member("_meta", token.json()) };
+    let Some(meta) = params.get("_meta") else {
+        return params.with_new_member("_meta", token.json());
+    };
     let meta = meta.with_members([(meta::PROGRESS_TOKEN, token.get(meta::PROGRESS_TOKEN))]);
     params.with_members([("_meta", Some(meta))])
 }

@@ -7,10 +7,10 @@ use tokio::sync::{mpsc, oneshot};
 use toolcrib_wire::{Body, Id};
 
 use super::NotificationSink;
-use super::server_requests::CandidateCalls;
+use super::anomaly::Anomaly;
 use super::call_deadline::DeadlineTimer;
 use super::error::CallError;
-use super::anomaly::Anomaly;
+use super::server_requests::CandidateCalls;
 
 /// Limit of remembered abandoned calls, which tell late responses from duplicates.
 const MAX_ABANDONED: usize = 1024;
@@ -123,7 +123,11 @@ impl PendingCalls {
             let late = self.abandoned.remove(index).is_some_and(|it| it.was_server_notified);
             return late.then_some(Anomaly::Late);
         }
-        Some(if (1..=self.last).contains(&number) { Anomaly::Duplicate } else { Anomaly::UnknownId })
+        Some(if (1..=self.last).contains(&number) {
+            Anomaly::Duplicate
+        } else {
+            Anomaly::UnknownId
+        })
     }
 
     /// Numbers of all pending calls.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
 use toolcrib_wire::{Body, Id, RawJson, Request, RpcError, build, method};
 
-use super::cancellation::Cancellation;
 use super::call_deadline::DeadlineTimer;
+use super::cancellation::Cancellation;
 
 /// Handles server requests. `ping` is answered before it gets here.
 pub trait RequestHandler: Send + Sync + 'static {
@@ -114,7 +114,10 @@ impl ServerRequests {
         calls: CandidateCalls,
     ) -> RequestDisposition {
         if request.method == method::PING {
-            return RequestDisposition::Answered(build::response(&key.id, toolcrib_wire::Json::EMPTY.into()));
+            return RequestDisposition::Answered(build::response(
+                &key.id,
+                toolcrib_wire::Json::EMPTY.into(),
+            ));
         }
         if self.running.len() >= MAX_CONCURRENT_REQUESTS {
             let refusal = RpcError::internal("too many requests at once");
@@ -151,7 +154,8 @@ impl ServerRequests {
                 Err(error) => (error.id(), panic_response(&error)),
             };
             let index = self.running.iter().position(|running| running.task.id() == task);
-            let Some(RunningRequest { key, .. }) = index.map(|index| self.running.swap_remove(index))
+            let Some(RunningRequest { key, .. }) =
+                index.map(|index| self.running.swap_remove(index))
             else {
                 continue;
             };
@@ -189,7 +193,11 @@ impl ServerRequests {
 
     /// Adds a response, or `None` for the end of the batch itself. Returns the message to send when the batch is
     /// complete.
-    pub(super) fn complete_in_batch(&mut self, batch: u64, answer: Option<RawJson>) -> Option<RawJson> {
+    pub(super) fn complete_in_batch(
+        &mut self,
+        batch: u64,
+        answer: Option<RawJson>,
+    ) -> Option<RawJson> {
         let responses = self.batches.get_mut(&batch)?;
         responses.answers.extend(answer);
         responses.pending -= 1;

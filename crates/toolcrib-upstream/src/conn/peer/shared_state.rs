@@ -9,11 +9,12 @@ use tokio::time::{Instant, timeout};
 use toolcrib_wire::{CancelMethod, Channel, Era, Framing, Id, RawJson, Version, method};
 
 use super::PeerSettings;
-use super::pending_calls::PendingCalls;
-use super::error::CallError;
 use super::anomaly::{Anomaly, AnomalyTally};
+use super::error::CallError;
+use super::pending_calls::PendingCalls;
 use crate::transport::{
-    CloseReason, DirectTransport, Exchange, LinkInfo, Outbox, Outgoing, OutgoingMessage, SendError, OutgoingKind,
+    CloseReason, DirectTransport, Exchange, LinkInfo, Outbox, Outgoing, OutgoingKind,
+    OutgoingMessage, SendError,
 };
 
 /// Limit of queued cancellations and responses for a slow server. Further ones are dropped, because a server that does

@@ -76,7 +76,8 @@ async fn broken_link_does_not_extend_the_call_deadline() {
     let (link, _outgoing, incoming) = http();
     let peer = peer_over(link.with_direct(Arc::new(Endless)));
     let started_at = Instant::now();
-    let timeouts = CallTimeouts { request: Some(EXCHANGE_GRACE - Duration::from_secs(1)), max: None };
+    let timeouts =
+        CallTimeouts { request: Some(EXCHANGE_GRACE - Duration::from_secs(1)), max: None };
     let options = CallOptions { timeouts, is_direct: true, ..CallOptions::default() };
     let call = peer.call("tools/call", ObjectWriter::new().finish(), options);
     let fault = LinkFault::from_io("listen", std::io::ErrorKind::ConnectionReset.into());

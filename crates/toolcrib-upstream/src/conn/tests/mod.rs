@@ -1,10 +1,10 @@
 //! Tests of the state machine: timed events in, states and effects out.
 
-mod random_events;
-mod content_length;
-mod shutdown;
 mod catalog_refresh;
+mod content_length;
+mod random_events;
 mod retries;
+mod shutdown;
 
 use std::sync::Arc;
 
@@ -37,7 +37,13 @@ fn replay(settings: &ConnSettings, events: &str) -> (ConnLifecycle, Vec<String>)
     (lifecycle, lines)
 }
 
-fn apply_event(lifecycle: ConnLifecycle, event: ConnEvent, settings: &ConnSettings, at: MonotonicTime, lines: &mut Vec<String>) -> ConnLifecycle {
+fn apply_event(
+    lifecycle: ConnLifecycle,
+    event: ConnEvent,
+    settings: &ConnSettings,
+    at: MonotonicTime,
+    lines: &mut Vec<String>,
+) -> ConnLifecycle {
     let (lifecycle, effects) = step(lifecycle, event, settings, at, 0.5);
     let mut line = format!("{} {}", at.0.as_secs_f64(), lifecycle.state().as_str());
     for effect in effects {
@@ -76,7 +82,9 @@ fn parse_event(text: &str) -> (MonotonicTime, ConnEvent) {
         }
         "timeout" => down(FailureKind::Timeout),
         "silent" => ConnEvent::SilentStart(number, Failure::new(FailureKind::Timeout, "silent")),
-        "diagnosed" => ConnEvent::Diagnosed(number, Failure::new(FailureKind::Timeout, "diagnosed")),
+        "diagnosed" => {
+            ConnEvent::Diagnosed(number, Failure::new(FailureKind::Timeout, "diagnosed"))
+        }
         "config" => down(FailureKind::Config),
         "auth" => down(FailureKind::Authentication),
         "protocol" => down(FailureKind::Protocol),
@@ -195,7 +203,10 @@ fn min_28_to_31_and_dis_18_state_labels_of_each_vocabulary() {
     let events: [&str; 12] = events.try_into().unwrap();
     for (events, expected) in event_prefixes(events).iter().zip(words) {
         let (lifecycle, _) = replay(&minion(), events);
-        let words = (lifecycle.state_label(StateVocabulary::Minion), lifecycle.state_label(StateVocabulary::Dispatch));
+        let words = (
+            lifecycle.state_label(StateVocabulary::Minion),
+            lifecycle.state_label(StateVocabulary::Dispatch),
+        );
         assert_eq!(words, expected, "{events}");
         assert_eq!(lifecycle.state_label(StateVocabulary::Plain), lifecycle.state().as_str());
     }

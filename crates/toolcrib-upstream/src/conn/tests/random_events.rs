@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use ConnEvent::{
-    Start, CatalogCompared, Connected, Disable, Disconnect, Down, Enable, InFlight, ListChanged, CatalogRead,
-    Refresh, Restart, Retire, SilentStart, Tick, Traffic, LastUsed, Demanded,
+    CatalogCompared, CatalogRead, Connected, Demanded, Disable, Disconnect, Down, Enable, InFlight,
+    LastUsed, ListChanged, Refresh, Restart, Retire, SilentStart, Start, Tick, Traffic,
 };
 
 fn any_failure() -> impl Strategy<Value = Failure> {
@@ -142,7 +142,9 @@ impl SessionObserver {
                         self.open = None;
                     }
                 }
-                Effect::Ping(number) | Effect::ReadCatalog(number) | Effect::CompareCatalog(number) => {
+                Effect::Ping(number)
+                | Effect::ReadCatalog(number)
+                | Effect::CompareCatalog(number) => {
                     prop_assert_eq!(self.open, Some(*number), "no session is open");
                 }
                 Effect::Announce => {}

@@ -34,7 +34,8 @@ fn min_25_lazy_server_waits_for_its_first_demand() {
     }
     // Stored lists are available without the server.
     let known = ConnLifecycle::new(true).with_stored_catalog();
-    let (lifecycle, effects) = step(known, ConnEvent::Demanded(Demand::List), &minion(), moment(0.0), 0.5);
+    let (lifecycle, effects) =
+        step(known, ConnEvent::Demanded(Demand::List), &minion(), moment(0.0), 0.5);
     assert_eq!((lifecycle.state(), effects), (ServerState::Idle, vec![]));
 }
 
@@ -186,11 +187,15 @@ fn short_session_does_not_reset_the_retry_count() {
     );
     assert_eq!(lifecycle.attempts(), 3);
     // DKR-30: a session that lasted longer than the longest delay resets the count.
-    let (lifecycle, _) =
-        replay(&docker(2), "0 begin, 0 up1, 1 down1, 3 tick, 3 up2, 4 down2, 6 tick, 6 up3, 8 down3");
+    let (lifecycle, _) = replay(
+        &docker(2),
+        "0 begin, 0 up1, 1 down1, 3 tick, 3 up2, 4 down2, 6 tick, 6 up3, 8 down3",
+    );
     assert_eq!((lifecycle.state(), lifecycle.attempts()), (ServerState::Backoff, 0));
-    let (lifecycle, _) =
-        replay(&docker(2), "0 begin, 0 up1, 1 down1, 3 tick, 3 up2, 4 down2, 6 tick, 6 up3, 7 down3");
+    let (lifecycle, _) = replay(
+        &docker(2),
+        "0 begin, 0 up1, 1 down1, 3 tick, 3 up2, 4 down2, 6 tick, 6 up3, 7 down3",
+    );
     assert_eq!((lifecycle.state(), lifecycle.attempts()), (ServerState::Failed, 2));
 }
 

@@ -55,7 +55,12 @@ pub(crate) fn claim_ledger(path: &Path) -> io::Result<ClaimOutcome> {
         return Ok(ClaimOutcome::NotOurs);
     }
     let contents = parse_ledger(instance, &read_text(&file)?);
-    Ok(ClaimOutcome::Taken(Box::new(ClaimedLedger { instance, contents, path: path.to_owned(), _lock: file })))
+    Ok(ClaimOutcome::Taken(Box::new(ClaimedLedger {
+        instance,
+        contents,
+        path: path.to_owned(),
+        _lock: file,
+    })))
 }
 
 /// Locks the file of a dead host. Waits only if the host has died: a child before its `execve` may hold the

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::process::remote_process::{RemoteProcess, ContainerBinding};
 use crate::process::owner_mark::{HostInstanceId, OwnerMark};
-use crate::process::sys::{ProcessIdentity, PidScope};
+use crate::process::remote_process::{ContainerBinding, RemoteProcess};
+use crate::process::sys::{PidScope, ProcessIdentity};
 
 /// A child in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,10 @@ pub(crate) struct LedgerContents {
     pub(crate) unknown: usize,
 }
 
-pub(crate) fn encode_line(instance: HostInstanceId, line: &LedgerLine) -> serde_json::Result<String> {
+pub(crate) fn encode_line(
+    instance: HostInstanceId,
+    line: &LedgerLine,
+) -> serde_json::Result<String> {
     let mut text = serde_json::to_string(&line_record(instance, line))?;
     text.push('\n');
     Ok(text)
@@ -129,7 +132,9 @@ fn line_record(instance: HostInstanceId, line: &LedgerLine) -> LineRecord {
     let host = OwnerMark { instance, session: NO_SESSION };
     let (kind, mark, program, process) = match line {
         LedgerLine::Host { host: process, .. } => (HOST, &host, None, Some(process)),
-        LedgerLine::Child(ChildEntry { mark, program, leader: None }) => (INTENT, mark, Some(program), None),
+        LedgerLine::Child(ChildEntry { mark, program, leader: None }) => {
+            (INTENT, mark, Some(program), None)
+        }
         LedgerLine::Child(ChildEntry { mark, program, leader }) => {
             (STARTED, mark, Some(program), leader.as_ref())
         }
@@ -173,7 +178,9 @@ fn decode_line(instance: HostInstanceId, line: &[u8]) -> Result<LedgerLine, Line
     let mark = OwnerMark::parse(&record.owner).filter(|mark| mark.instance == instance);
     let mark = mark.ok_or(LineError::Damaged)?;
     let line = match record.kind.as_str() {
-        HOST => record.process().map(|host| LedgerLine::Host { host, cgroup: record.cgroup.clone() }),
+        HOST => {
+            record.process().map(|host| LedgerLine::Host { host, cgroup: record.cgroup.clone() })
+        }
         INTENT => record.entry(mark, None),
         STARTED => record.process().and_then(|leader| record.entry(mark, Some(leader))),
         REMOTE => record.remote(mark),
@@ -191,7 +198,9 @@ impl LineRecord {
     fn remote(self, mark: OwnerMark) -> Option<LedgerLine> {
         let binding = match (self.own?, self.container) {
             (true, container) => ContainerBinding::Dedicated { container, exec: self.exec },
-            (false, container) => ContainerBinding::Shared { container: container?, exec: self.exec },
+            (false, container) => {
+                ContainerBinding::Shared { container: container?, exec: self.exec }
+            }
         };
         Some(LedgerLine::Remote(RemoteProcess { mark, engine: self.engine?, binding }))
     }
@@ -250,10 +259,13 @@ mod tests {
     fn child_lines_round_trip() {
         let host = started(0).leader;
         for cgroup in [None, Some("/sys/fs/cgroup/x".to_owned())] {
-            let host_line = LedgerLine::Host { host: host.clone().unwrap(), cgroup: cgroup.clone() };
-            let text = text(&[host_line, LedgerLine::Child(intent(1)), LedgerLine::Child(started(2))]);
+            let host_line =
+                LedgerLine::Host { host: host.clone().unwrap(), cgroup: cgroup.clone() };
+            let text =
+                text(&[host_line, LedgerLine::Child(intent(1)), LedgerLine::Child(started(2))]);
             let entries = vec![intent(1), started(2)];
-            let wanted = LedgerContents { host: host.clone(), cgroup, entries, ..LedgerContents::default() };
+            let wanted =
+                LedgerContents { host: host.clone(), cgroup, entries, ..LedgerContents::default() };
             assert_eq!(parse_ledger(instance(), text.as_bytes()), wanted);
         }
     }
@@ -267,7 +279,10 @@ mod tests {
             let remotes = parse_ledger(instance(), text(&lines).as_bytes()).remotes;
             assert_eq!(remotes, slice::from_ref(&recorded));
             let lines = [LedgerLine::Remote(recorded), LedgerLine::Ended(mark(1))];
-            assert_eq!(parse_ledger(instance(), text(&lines).as_bytes()), LedgerContents::default());
+            assert_eq!(
+                parse_ledger(instance(), text(&lines).as_bytes()),
+                LedgerContents::default()
+            );
         }
     }
 
@@ -297,9 +312,21 @@ mod tests {
             ),
             &format!("{{\"kind\":\"guest\",\"owner\":\"{ID}:2\",\"engine\":\"e\",\"own\":false}}"),
         ] {
-            let wanted = LedgerContents { entries: vec![started(1)], damaged: 1, ..LedgerContents::default() };
-            assert_eq!(parse_ledger(instance(), format!("{good}{bad}\n").as_bytes()), wanted, "{bad}");
-            assert_eq!(parse_ledger(instance(), format!("{bad}\n{good}").as_bytes()), wanted, "{bad}");
+            let wanted = LedgerContents {
+                entries: vec![started(1)],
+                damaged: 1,
+                ..LedgerContents::default()
+            };
+            assert_eq!(
+                parse_ledger(instance(), format!("{good}{bad}\n").as_bytes()),
+                wanted,
+                "{bad}"
+            );
+            assert_eq!(
+                parse_ledger(instance(), format!("{bad}\n{good}").as_bytes()),
+                wanted,
+                "{bad}"
+            );
         }
     }
 
@@ -309,7 +336,8 @@ mod tests {
             "{{\"kind\":\"pod\",\"owner\":\"{ID}:1\",\"id\":\"c0ffee\"}}\n\
              {{\"kind\":\"intent\",\"owner\":\"{ID}:2\",\"program\":\"npx\",\"colour\":\"red\"}}\n"
         );
-        let wanted = LedgerContents { entries: vec![intent(2)], unknown: 1, ..LedgerContents::default() };
+        let wanted =
+            LedgerContents { entries: vec![intent(2)], unknown: 1, ..LedgerContents::default() };
         assert_eq!(parse_ledger(instance(), text.as_bytes()), wanted);
     }
 }

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use super::format::{ChildEntry, LedgerLine, encode_line};
 use super::{compaction_path, file_name, is_same_file, ledger_folder};
-use crate::process::remote_process::RemoteProcess;
 use crate::process::owner_mark::{HostInstanceId, OwnerMark};
-use crate::process::sys::{Cgroup, ProcessIdentity, PidScope};
+use crate::process::remote_process::RemoteProcess;
+use crate::process::sys::{Cgroup, PidScope, ProcessIdentity};
 
 /// Attempts to create the file. An attempt fails only if a concurrent reaper locks the new file first.
 const CREATE_ATTEMPTS: usize = 16;
@@ -36,7 +36,11 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// Creates the ledger. Records the instance's cgroup below `cgroups` before the cgroup exists.
-    pub(crate) fn create(state: &Path, host: ProcessIdentity, cgroups: Option<&Path>) -> io::Result<Self> {
+    pub(crate) fn create(
+        state: &Path,
+        host: ProcessIdentity,
+        cgroups: Option<&Path>,
+    ) -> io::Result<Self> {
         let folder = ledger_folder(state);
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         fs::set_permissions(&folder, Permissions::from_mode(0o700))?;
@@ -161,9 +165,9 @@ fn open_new(path: &Path) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::remote_process::ContainerBinding;
     use crate::process::ledger::format::parse_ledger;
     use crate::process::ledger::{ClaimOutcome, claim_ledger};
+    use crate::process::remote_process::ContainerBinding;
     use crate::process::sys;
 
     fn create(state: &Path) -> io::Result<Ledger> {
@@ -180,7 +184,11 @@ mod tests {
 
     fn remote(ledger: &Ledger, session: u64) -> RemoteProcess {
         let binding = ContainerBinding::Dedicated { container: None, exec: None };
-        RemoteProcess { mark: entry(ledger, session).mark, engine: "unix:///run/engine".to_owned(), binding }
+        RemoteProcess {
+            mark: entry(ledger, session).mark,
+            engine: "unix:///run/engine".to_owned(),
+            binding,
+        }
     }
 
     fn mode(path: &Path) -> u32 {

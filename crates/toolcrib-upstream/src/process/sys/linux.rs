@@ -13,7 +13,7 @@ use rustix::process::{
 };
 
 use super::procfs::{self, Stat};
-use super::{ProcessIdentity, ProcessInfo, PidScope};
+use super::{PidScope, ProcessIdentity, ProcessInfo};
 
 /// Maximum number of bytes read from one file. Far above the environment that `execve` accepts by default.
 const READ_LIMIT: u64 = 8 << 20;
@@ -131,7 +131,9 @@ fn read_settled(pid: u32, since: u64, deadline: Instant) -> io::Result<Option<Pr
         match read_once(pid, since)? {
             ProcessReading::Complete(process) => return Ok(Some(process)),
             ProcessReading::Absent => return Ok(None),
-            ProcessReading::MidExec(process) if reads >= MIN_READS && Instant::now() >= deadline => {
+            ProcessReading::MidExec(process)
+                if reads >= MIN_READS && Instant::now() >= deadline =>
+            {
                 return Ok(Some(process));
             }
             ProcessReading::MidExec(_) => thread::sleep(Duration::from_millis(1)),

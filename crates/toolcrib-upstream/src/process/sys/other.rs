@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal};
 
-use super::{SpawnedProcess, ProcessIdentity, ProcessInfo, PidScope};
+use super::{PidScope, ProcessIdentity, ProcessInfo, SpawnedProcess};
 use crate::process::launch::LaunchSpec;
-use crate::process::owner_mark::{HostInstanceId, OwnerMark, OWNER_VARIABLE};
+use crate::process::owner_mark::{HostInstanceId, OWNER_VARIABLE, OwnerMark};
 
 /// Uninhabited: only Linux has cgroups.
 #[derive(Clone, Debug)]
@@ -72,7 +72,11 @@ pub(crate) fn become_subreaper() -> io::Result<()> {
 
 /// Starts a program in its own process group. The child cannot be bound to its parent: if the host is killed,
 /// the child only sees the end of its stdin.
-pub(crate) fn spawn(launch: &LaunchSpec, mark: OwnerMark, _cgroup: Option<&Cgroup>) -> io::Result<SpawnedProcess> {
+pub(crate) fn spawn(
+    launch: &LaunchSpec,
+    mark: OwnerMark,
+    _cgroup: Option<&Cgroup>,
+) -> io::Result<SpawnedProcess> {
     let mut child = Command::new(&launch.program)
         .args(&launch.args)
         .env_clear()

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::process::owner_mark::{OwnerMark, OWNER_VARIABLE};
+use crate::process::owner_mark::{OWNER_VARIABLE, OwnerMark};
 
 /// The fields of `/proc/<pid>/stat` that identify a process.
 #[derive(Debug, PartialEq, Eq)]
@@ -201,8 +201,9 @@ mod tests {
     #[test]
     fn mark_is_read_from_the_owner_variable_only() {
         let id = "0123456789abcdef0123456789abcdef";
-        let found =
-            |text: String| parse_mark(text.replace('|', "\0").as_bytes()).map(|mark| mark.to_string());
+        let found = |text: String| {
+            parse_mark(text.replace('|', "\0").as_bytes()).map(|mark| mark.to_string())
+        };
         let wanted = Some(format!("{id}:3"));
         assert_eq!(found(format!("A=1|TOOLCRIB_OWNER={id}:3|B=2|")), wanted);
         assert_eq!(found(format!("A=1|TOOLCRIB_OWNER={id}:3")), None, "cut");

@@ -20,9 +20,9 @@ use rustix::process::{
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
-use super::{SpawnedProcess, Cgroup};
+use super::{Cgroup, SpawnedProcess};
 use crate::process::launch::LaunchSpec;
-use crate::process::owner_mark::{OwnerMark, OWNER_VARIABLE};
+use crate::process::owner_mark::{OWNER_VARIABLE, OwnerMark};
 
 /// Stack size of the child before `execve`. Its call depth is small.
 const STACK_SIZE: usize = 64 << 10;
@@ -32,7 +32,11 @@ const SHELL: &CStr = c"/bin/sh";
 
 /// Starts a program in its own process group, and in this cgroup if possible. The kernel kills the program
 /// when the calling *thread* ends.
-pub(crate) fn spawn(launch: &LaunchSpec, mark: OwnerMark, cgroup: Option<&Cgroup>) -> io::Result<SpawnedProcess> {
+pub(crate) fn spawn(
+    launch: &LaunchSpec,
+    mark: OwnerMark,
+    cgroup: Option<&Cgroup>,
+) -> io::Result<SpawnedProcess> {
     let procs = cgroup.and_then(|cgroup| cgroup.open_procs().ok());
     let image = ExecImage::new(launch, mark)?;
     let (input, stdin) = io::pipe()?;
@@ -81,7 +85,8 @@ impl ExecImage {
         let own = launch.env.iter().filter(|(name, _)| *name != OWNER_VARIABLE);
         let own = own.map(|(name, value)| [name.as_bytes(), value.as_bytes()].join(&b'='));
         let env = own.chain([format!("{OWNER_VARIABLE}={mark}").into_bytes()]);
-        let files = launch.candidate_paths().map(|file| CString::new(file.into_os_string().into_vec()));
+        let files =
+            launch.candidate_paths().map(|file| CString::new(file.into_os_string().into_vec()));
         let script = [SHELL.to_owned(), CString::default()].into_iter();
         Ok(ExecImage {
             files: files.collect::<Result<_, _>>()?,

@@ -41,7 +41,11 @@ impl FaultyDisk {
     fn after(&self, power_is_lost: bool) -> Self {
         let state = self.0.lock().unwrap().clone();
         let visible = if power_is_lost { state.durable.clone() } else { state.visible };
-        FaultyDisk(Mutex::new(DiskState { visible, durable: state.durable, ..DiskState::default() }))
+        FaultyDisk(Mutex::new(DiskState {
+            visible,
+            durable: state.durable,
+            ..DiskState::default()
+        }))
     }
 }
 
@@ -95,16 +99,26 @@ impl FileSystem for FaultyDisk {
 }
 
 /// A credential store on the given disk.
-async fn store_on(disk: FaultyDisk, storage: StorageMode, keyring: &Keyring) -> (CredentialStore, Arc<FaultyDisk>) {
+async fn store_on(
+    disk: FaultyDisk,
+    storage: StorageMode,
+    keyring: &Keyring,
+) -> (CredentialStore, Arc<FaultyDisk>) {
     let disk = Arc::new(disk);
     // Locks need a real folder, because the kernel holds them.
     let folder = tempfile::tempdir().unwrap().keep();
-    let store = CredentialStore::with_parts(folder, storage, Arc::clone(&disk) as _, keyring.clone());
+    let store =
+        CredentialStore::with_parts(folder, storage, Arc::clone(&disk) as _, keyring.clone());
     (store, disk)
 }
 
 /// Opens the same folder with the remaining disk.
-fn reopen(store: &CredentialStore, disk: FaultyDisk, storage: StorageMode, keyring: &Keyring) -> CredentialStore {
+fn reopen(
+    store: &CredentialStore,
+    disk: FaultyDisk,
+    storage: StorageMode,
+    keyring: &Keyring,
+) -> CredentialStore {
     CredentialStore::with_parts(store.folder().to_owned(), storage, Arc::new(disk), keyring.clone())
 }
 
@@ -163,7 +177,10 @@ async fn interrupted_first_write_with_a_new_key_leaves_none_or_the_new_value() {
             let done = store.write(NAME, &SecretString::new("new")).await.is_ok();
             let next = reopen(&store, disk.after(power_is_lost), StorageMode::Auto, &keyring);
             let found = next.read(NAME).await.unwrap();
-            assert!(found == Some(SecretString::new("new")) || (!done && found.is_none()), "step {fail_at}");
+            assert!(
+                found == Some(SecretString::new("new")) || (!done && found.is_none()),
+                "step {fail_at}"
+            );
             next.write(NAME, &SecretString::new("next")).await.unwrap();
             assert_eq!(next.read(NAME).await.unwrap(), Some(SecretString::new("next")));
             std::fs::remove_dir_all(store.folder()).unwrap();

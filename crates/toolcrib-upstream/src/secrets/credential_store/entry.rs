@@ -27,7 +27,11 @@ struct EntryFile {
 }
 
 /// Serializes an entry. Returns `None` if the system has no randomness to seal with.
-pub(super) fn serialize_entry(name: &str, value: &SecretString, key: Option<&SealingKey>) -> Option<SecretString> {
+pub(super) fn serialize_entry(
+    name: &str,
+    value: &SecretString,
+    key: Option<&SealingKey>,
+) -> Option<SecretString> {
     let mut file = EntryFile { name: name.to_owned(), value: None, key: None, sealed: None };
     match key {
         None => file.value = Some(Zeroizing::new(value.reveal().to_owned())),

@@ -39,10 +39,7 @@ impl CredentialStoreError {
     pub fn fix(&self) -> String {
         match self {
             Self::File { path, .. } => {
-                format!(
-                    "check that `{}` is writable and that the disk is not full",
-                    path.display()
-                )
+                format!("check that `{}` is writable and that the disk is not full", path.display())
             }
             Self::Content { path } | Self::KeyLost { path } => {
                 format!("delete `{}` and log in, or answer, again", path.display())

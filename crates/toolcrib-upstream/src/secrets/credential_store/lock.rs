@@ -7,7 +7,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use super::error::CredentialStoreError;
-use crate::disk::{LOCK_RETRY_INTERVAL, FileLock, LockFile};
+use crate::disk::{FileLock, LOCK_RETRY_INTERVAL, LockFile};
 
 /// Exclusive lock on the credential of one name.
 #[derive(Debug)]
@@ -16,10 +16,15 @@ pub struct CredentialLock {
 }
 
 /// Takes the lock of the file at `path` within `wait`.
-pub(super) async fn acquire_lock(path: PathBuf, name: &str, wait: Duration) -> Result<CredentialLock, CredentialStoreError> {
+pub(super) async fn acquire_lock(
+    path: PathBuf,
+    name: &str,
+    wait: Duration,
+) -> Result<CredentialLock, CredentialStoreError> {
     let deadline = Instant::now() + wait;
     let at = path.clone();
-    let failed = |cause| CredentialStoreError::File { operation: "lock", path: path.clone(), cause };
+    let failed =
+        |cause| CredentialStoreError::File { operation: "lock", path: path.clone(), cause };
     let opened = spawn_blocking(move || LockFile::open(&at)).await;
     let mut file = opened.unwrap_or_else(|error| Err(error.into())).map_err(failed)?;
     loop {

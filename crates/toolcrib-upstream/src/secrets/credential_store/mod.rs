@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::task::spawn_blocking;
-use toolcrib_config::{SecretString, Problem, model};
+use toolcrib_config::{Problem, SecretString, model};
 
 use super::keyring::{Keyring, KeyringError};
-use crate::disk::{FileSystem, PRIVATE_MODE, OsFileSystem, create_private_folder, replace_file_on};
+use crate::disk::{FileSystem, OsFileSystem, PRIVATE_MODE, create_private_folder, replace_file_on};
 use entry::{CredentialEntry, file_stem};
 pub use error::CredentialStoreError;
 pub use lock::CredentialLock;
@@ -82,7 +82,12 @@ impl CredentialStore {
         Self::with_parts(folder, storage, Arc::new(OsFileSystem), Keyring::system())
     }
 
-    fn with_parts(folder: PathBuf, storage: StorageMode, disk: Arc<dyn FileSystem>, keyring: Keyring) -> Self {
+    fn with_parts(
+        folder: PathBuf,
+        storage: StorageMode,
+        disk: Arc<dyn FileSystem>,
+        keyring: Keyring,
+    ) -> Self {
         let state = Mutex::new(State { storage, ..State::default() });
         Self(Arc::new(Inner { folder, disk, keyring, state }))
     }
@@ -100,9 +105,11 @@ impl CredentialStore {
         match entry::parse_entry(text) {
             Some(CredentialEntry::Plain { name: found, value }) if found == name => Ok(Some(value)),
             Some(CredentialEntry::Sealed { name: found, key, sealed }) if found == name => {
-                let sealed_with = |cause| CredentialStoreError::Sealed { path: path.clone(), cause };
+                let sealed_with =
+                    |cause| CredentialStoreError::Sealed { path: path.clone(), cause };
                 let key = self.load_key(&key).await.map_err(sealed_with)?;
-                let key = key.ok_or_else(|| CredentialStoreError::KeyLost { path: path.clone() })?;
+                let key =
+                    key.ok_or_else(|| CredentialStoreError::KeyLost { path: path.clone() })?;
                 key.open(name, &sealed).map(Some).ok_or_else(damaged)
             }
             _ => Err(damaged()),
@@ -110,10 +117,15 @@ impl CredentialStore {
     }
 
     /// Writes a credential. It is durable when this returns. Until then the old value remains.
-    pub async fn write(&self, name: &str, value: &SecretString) -> Result<(), CredentialStoreError> {
+    pub async fn write(
+        &self,
+        name: &str,
+        value: &SecretString,
+    ) -> Result<(), CredentialStoreError> {
         // Loads the key before taking the lock, because a keyring may be slow.
         let key = self.writing_key().await?;
-        let text = entry::serialize_entry(name, value, key.as_deref()).ok_or(CredentialStoreError::Random)?;
+        let text = entry::serialize_entry(name, value, key.as_deref())
+            .ok_or(CredentialStoreError::Random)?;
         self.write_file(&file_stem(name), text).await
     }
 
@@ -134,7 +146,11 @@ impl CredentialStore {
 
     /// Takes an exclusive lock on a credential, for operations such as exchanging a single-use token. Writing
     /// the credential while holding the lock is allowed: a write takes a different lock.
-    pub async fn lock(&self, name: &str, wait: Duration) -> Result<CredentialLock, CredentialStoreError> {
+    pub async fn lock(
+        &self,
+        name: &str,
+        wait: Duration,
+    ) -> Result<CredentialLock, CredentialStoreError> {
         lock::acquire_lock(self.path(&file_stem(name), "lock"), name, wait).await
     }
 
@@ -181,7 +197,9 @@ impl CredentialStore {
         }
         let (key, reason) = match self.current_key().await? {
             Ok(key) => (Some(key), None),
-            Err(reason) if storage == StorageMode::Keyring => return Err(CredentialStoreError::NoKeyring(reason)),
+            Err(reason) if storage == StorageMode::Keyring => {
+                return Err(CredentialStoreError::NoKeyring(reason));
+            }
             Err(reason) => (None, Some(reason)),
         };
         self.state().unsealed_reason = reason;
@@ -189,7 +207,9 @@ impl CredentialStore {
     }
 
     /// Loads the key that the folder names, or creates a new one.
-    async fn current_key(&self) -> Result<Result<Arc<SealingKey>, KeyringError>, CredentialStoreError> {
+    async fn current_key(
+        &self,
+    ) -> Result<Result<Arc<SealingKey>, KeyringError>, CredentialStoreError> {
         let named = self.read_file(&self.path(KEY_FILE, "json")).await?;
         if let Some(id) = named.and_then(|id| String::from_utf8(id).ok()) {
             match self.load_key(&id).await {
@@ -205,7 +225,9 @@ impl CredentialStore {
         }
         // Reads the key back, because a keyring may accept a secret without storing it.
         match self.load_key(&id).await {
-            Ok(Some(key)) => self.write_file(KEY_FILE, SecretString::new(id)).await.map(|()| Ok(key)),
+            Ok(Some(key)) => {
+                self.write_file(KEY_FILE, SecretString::new(id)).await.map(|()| Ok(key))
+            }
             Ok(None) => Ok(Err(KeyringError::Refused("it does not store secrets".into()))),
             Err(reason) => Ok(Err(reason)),
         }
@@ -236,7 +258,8 @@ impl CredentialStore {
         act: impl FnOnce(&dyn FileSystem, &Path, &Path) -> io::Result<()> + Send + 'static,
     ) -> Result<(), CredentialStoreError> {
         let (draft, path) = (self.path(stem, "new"), self.path(stem, "json"));
-        let lock = lock::acquire_lock(self.0.folder.join("change.lock"), stem, WRITE_LOCK_TIMEOUT).await?;
+        let lock =
+            lock::acquire_lock(self.0.folder.join("change.lock"), stem, WRITE_LOCK_TIMEOUT).await?;
         let (inner, at) = (Arc::clone(&self.0), path.clone());
         // The closure owns the lock, so that a cancelled caller does not unlock a running change.
         let changed = run_blocking(move || {
@@ -253,7 +276,9 @@ impl CredentialStore {
         match run_blocking(move || disk.read(&at)).await {
             Ok(text) => Ok(Some(text)),
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(cause) => Err(CredentialStoreError::File { operation: "read", path: path.to_owned(), cause }),
+            Err(cause) => {
+                Err(CredentialStoreError::File { operation: "read", path: path.to_owned(), cause })
+            }
         }
     }
 

@@ -66,12 +66,16 @@ mod tests {
 
     #[test]
     fn sealed_value_opens_only_with_its_key_and_name() {
-        let ((one, text), (other, _)) = (SealingKey::generate().unwrap(), SealingKey::generate().unwrap());
+        let ((one, text), (other, _)) =
+            (SealingKey::generate().unwrap(), SealingKey::generate().unwrap());
         let value = SecretString::new("c4nary \u{e9}");
         let sealed = one.seal("name", &value).unwrap();
         assert!(!sealed.contains("c4nary"));
         assert_ne!(sealed, one.seal("name", &value).unwrap());
-        assert_eq!(SealingKey::from_text(&one.id, &text).unwrap().open("name", &sealed), Some(value));
+        assert_eq!(
+            SealingKey::from_text(&one.id, &text).unwrap().open("name", &sealed),
+            Some(value)
+        );
         assert_eq!(one.open("another", &sealed), None);
         assert_eq!(other.open("name", &sealed), None);
         let mut corrupted = sealed.clone().into_bytes();

@@ -52,7 +52,8 @@ async fn altered_file_is_an_error_and_not_absence() {
     let store = store(folder.path());
     store.write(NAME, &value("v")).await.unwrap();
     store.write("other", &value("w")).await.unwrap();
-    fs::copy(store.path(&file_stem("other"), "json"), store.path(&file_stem(NAME), "json")).unwrap();
+    fs::copy(store.path(&file_stem("other"), "json"), store.path(&file_stem(NAME), "json"))
+        .unwrap();
     assert!(matches!(store.read(NAME).await, Err(CredentialStoreError::Content { .. })));
     fs::write(store.path(&file_stem(NAME), "json"), "{").unwrap();
     assert!(matches!(store.read(NAME).await, Err(CredentialStoreError::Content { .. })));
@@ -93,7 +94,12 @@ async fn concurrent_writes_leave_one_complete_value() {
 }
 
 fn store_with(folder: &Path, storage: StorageMode, keyring: &Keyring) -> CredentialStore {
-    CredentialStore::with_parts(folder.join("keep"), storage, Arc::new(OsFileSystem), keyring.clone())
+    CredentialStore::with_parts(
+        folder.join("keep"),
+        storage,
+        Arc::new(OsFileSystem),
+        keyring.clone(),
+    )
 }
 
 /// The content of all files of the folder.
@@ -140,11 +146,17 @@ async fn missing_keyring_falls_back_to_private_files_unless_required() {
     let store = store_with(folder.path(), StorageMode::Auto, &absent());
     store.write(NAME, &value("v")).await.unwrap();
     assert_eq!(store.read(NAME).await.unwrap(), Some(value("v")));
-    assert!(matches!(store.storage_status().await, Ok(StorageStatus::PlainWithout(KeyringError::Absent(_)))));
+    assert!(matches!(
+        store.storage_status().await,
+        Ok(StorageStatus::PlainWithout(KeyringError::Absent(_)))
+    ));
     // A machine without a keyring is not a problem.
     assert_eq!(store.problem(), None);
     store.set_storage(StorageMode::Keyring);
-    assert!(matches!(store.write(NAME, &value("w")).await, Err(CredentialStoreError::NoKeyring(_))));
+    assert!(matches!(
+        store.write(NAME, &value("w")).await,
+        Err(CredentialStoreError::NoKeyring(_))
+    ));
     assert!(matches!(store.storage_status().await, Ok(StorageStatus::Refused(_))));
     assert_eq!(store.read(NAME).await.unwrap(), Some(value("v")));
     store.set_storage(StorageMode::File);

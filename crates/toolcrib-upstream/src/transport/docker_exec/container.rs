@@ -10,7 +10,7 @@ use bollard::query_parameters::{
 };
 use tokio::time::{Instant, sleep};
 
-use super::engine::{DockerEngine, with_call_timeout, response_status};
+use super::engine::{DockerEngine, response_status, with_call_timeout};
 use super::fault::DockerFault;
 use crate::process::OwnerMark;
 
@@ -74,7 +74,11 @@ impl DockerEngine {
     }
 
     /// Creates a container without starting it.
-    pub(super) async fn create_container(&self, image: &str, labels: Labels) -> Result<String, DockerFault> {
+    pub(super) async fn create_container(
+        &self,
+        image: &str,
+        labels: Labels,
+    ) -> Result<String, DockerFault> {
         let made = self.try_create(image, labels, None).await;
         made.map_err(|error| self.create_fault(image, error))
     }
@@ -102,7 +106,10 @@ impl DockerEngine {
     }
 
     /// The containers with the label of one session.
-    pub(super) async fn session_containers(&self, mark: OwnerMark) -> Result<Vec<String>, DockerFault> {
+    pub(super) async fn session_containers(
+        &self,
+        mark: OwnerMark,
+    ) -> Result<Vec<String>, DockerFault> {
         let label = format!("{SESSION_LABEL}={mark}");
         let filters = Some(HashMap::from([("label".to_owned(), vec![label])]));
         let options = ListContainersOptions { all: true, filters, ..Default::default() };
@@ -119,7 +126,9 @@ impl DockerEngine {
     /// if the check fails.
     pub(super) async fn has_shell(&self, container: &str) -> bool {
         let options = ContainerArchiveInfoOptions { path: "/bin/sh".to_owned() };
-        let found = with_call_timeout(self.docker.get_container_archive_info(container, Some(options))).await;
+        let found =
+            with_call_timeout(self.docker.get_container_archive_info(container, Some(options)))
+                .await;
         found.err().is_none_or(|error| response_status(&error) != Some(404))
     }
 
@@ -136,7 +145,10 @@ impl DockerEngine {
     }
 
     /// The engine reserves the name of a container before the container can be inspected.
-    async fn inspect_when_created(&self, name: &str) -> Result<Option<ContainerInspectResponse>, DockerFault> {
+    async fn inspect_when_created(
+        &self,
+        name: &str,
+    ) -> Result<Option<ContainerInspectResponse>, DockerFault> {
         let deadline = Instant::now() + PENDING_TIMEOUT;
         loop {
             match self.inspect(name).await? {
@@ -161,7 +173,9 @@ impl DockerEngine {
             ..ContainerCreateBody::default()
         };
         let options = CreateContainerOptions { name, ..Default::default() };
-        with_call_timeout(self.docker.create_container(Some(options), body)).await.map(|made| made.id)
+        with_call_timeout(self.docker.create_container(Some(options), body))
+            .await
+            .map(|made| made.id)
     }
 
     fn create_fault(&self, image: &str, error: bollard::errors::Error) -> DockerFault {
@@ -210,7 +224,10 @@ mod tests {
 
     #[test]
     fn kept_container_is_named_after_image() {
-        assert_eq!(kept_container_name("registry.example/tools:1"), "toolcrib-registry.example-tools-1");
+        assert_eq!(
+            kept_container_name("registry.example/tools:1"),
+            "toolcrib-registry.example-tools-1"
+        );
         assert!(is_container_name(&kept_container_name("a b?c")));
     }
 }

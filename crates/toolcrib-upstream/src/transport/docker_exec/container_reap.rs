@@ -6,7 +6,7 @@ use futures_util::{StreamExt, stream};
 use tokio::time::timeout;
 
 use super::process_termination::terminate;
-use crate::process::{RemoteLeftovers, StopMode, RemoteProcess};
+use crate::process::{RemoteLeftovers, RemoteProcess, StopMode};
 
 /// Remote processes of one host that are ended concurrently.
 const CONCURRENCY: usize = 16;

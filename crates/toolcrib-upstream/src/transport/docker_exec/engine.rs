@@ -9,8 +9,8 @@ use bollard::models::{ExecConfig, ExecInspectResponse};
 use bollard::{API_DEFAULT_VERSION, Docker};
 use tokio::time::timeout;
 
-use super::fault::DockerFault;
 use super::exec_streams::ExecStreams;
+use super::fault::DockerFault;
 use crate::process::ProcessExit;
 use crate::transport::remote_target::redact_url;
 
@@ -129,7 +129,11 @@ impl DockerEngine {
     }
 
     /// Starts an exec with attached streams.
-    pub(super) async fn attach(&self, container: &str, exec: &str) -> Result<ExecStreams, DockerFault> {
+    pub(super) async fn attach(
+        &self,
+        container: &str,
+        exec: &str,
+    ) -> Result<ExecStreams, DockerFault> {
         let options = StartExecOptions { output_capacity: Some(READ_CHUNK), ..Default::default() };
         match with_call_timeout(self.docker.start_exec(exec, Some(options))).await {
             Ok(StartExecResults::Attached { output, input }) => Ok(ExecStreams { output, input }),
@@ -179,7 +183,9 @@ impl ExecState {
     }
 }
 
-pub(super) async fn with_call_timeout<T>(call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+pub(super) async fn with_call_timeout<T>(
+    call: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
     timeout(CALL_TIMEOUT, call).await.unwrap_or(Err(Error::RequestTimeoutError))
 }
 

@@ -2,11 +2,11 @@
 
 use bollard::models::ExecConfig;
 use toolcrib_config::model::choice::InheritedEnv;
-use toolcrib_config::model::transport::{ContainerTarget, DockerExec, ProcessEnv, DisplayValue};
+use toolcrib_config::model::transport::{ContainerTarget, DisplayValue, DockerExec, ProcessEnv};
 
 use super::engine::EngineAddress;
-use crate::process::{OwnerMark, OWNER_VARIABLE};
-use crate::transport::open::{OpenError, OpenContext};
+use crate::process::{OWNER_VARIABLE, OwnerMark};
+use crate::transport::open::{OpenContext, OpenError};
 
 pub(super) struct ExecPlan {
     pub(super) engine: EngineAddress,
@@ -27,12 +27,17 @@ pub(super) enum PlannedContainer {
 }
 
 impl ExecPlan {
-    pub(super) fn resolve(docker: &DockerExec, context: &OpenContext<'_>) -> Result<Self, OpenError> {
+    pub(super) fn resolve(
+        docker: &DockerExec,
+        context: &OpenContext<'_>,
+    ) -> Result<Self, OpenError> {
         let text = |plain: &DisplayValue| context.text(&plain.0);
         let endpoint = docker.endpoint.as_ref().map(text).transpose()?;
         let target = match &docker.target {
             ContainerTarget::Existing(name) => PlannedContainer::Existing(text(name)?),
-            ContainerTarget::FromImage(image) if docker.keep_container => PlannedContainer::Kept(text(image)?),
+            ContainerTarget::FromImage(image) if docker.keep_container => {
+                PlannedContainer::Kept(text(image)?)
+            }
             ContainerTarget::FromImage(image) => PlannedContainer::Fresh(text(image)?),
         };
         let args = docker.args.iter().map(text).collect::<Result<_, _>>()?;
@@ -87,12 +92,17 @@ fn build_argv(shell: Option<&str>, command: String, args: Vec<String>) -> Vec<St
 
 /// The container has the variables that programs need, so `minimal` inherits none from the host: the host's `PATH` and
 /// `HOME` would be wrong in the container.
-fn build_environment(env: &ProcessEnv, context: &OpenContext<'_>) -> Result<Vec<String>, OpenError> {
+fn build_environment(
+    env: &ProcessEnv,
+    context: &OpenContext<'_>,
+) -> Result<Vec<String>, OpenError> {
     let host = if env.inherit == InheritedEnv::Minimal { &[] } else { context.host_env };
     let variables = env.variables(host.iter().cloned(), &context.lookup);
     let mut all = variables.map_err(OpenError::Missing)?;
     let extra = context.extra_env.iter();
-    all.extend(extra.map(|(name, value)| (name.clone(), toolcrib_config::SecretString::new(value))));
+    all.extend(
+        extra.map(|(name, value)| (name.clone(), toolcrib_config::SecretString::new(value))),
+    );
     let unset = env.unset.iter().filter(|name| !all.contains_key(*name)).cloned();
     let unset: Vec<String> = unset.collect();
     let set = all.into_iter().map(|(name, value)| format!("{name}={}", value.reveal()));

@@ -10,7 +10,9 @@ use tokio::time::{Instant, sleep, timeout};
 use super::POLL_INTERVAL;
 use super::engine::{DockerEngine, ExecState};
 use super::fault::DockerFault;
-use crate::process::{ProcessExit, StopMode, GracePeriods, RemoteProcess, ContainerBinding, OwnerMark, OWNER_VARIABLE};
+use crate::process::{
+    ContainerBinding, GracePeriods, OWNER_VARIABLE, OwnerMark, ProcessExit, RemoteProcess, StopMode,
+};
 
 /// An engine may still execute a request whose client has died or given up. A busy engine takes seconds to create a
 /// container.
@@ -56,7 +58,10 @@ enum SearchResult {
 }
 
 /// Ends a remote process. Returns true when no process is left.
-pub(super) fn terminate(remote_process: RemoteProcess, stop_mode: StopMode) -> Pin<Box<dyn Future<Output = bool> + Send>> {
+pub(super) fn terminate(
+    remote_process: RemoteProcess,
+    stop_mode: StopMode,
+) -> Pin<Box<dyn Future<Output = bool> + Send>> {
     Box::pin(async move {
         let limit = match stop_mode {
             StopMode::Immediate => ENGINE_TIMEOUT,
@@ -75,7 +80,10 @@ pub(super) fn terminate(remote_process: RemoteProcess, stop_mode: StopMode) -> P
     })
 }
 
-async fn try_terminate(remote_process: &RemoteProcess, stop_mode: StopMode) -> Result<bool, DockerFault> {
+async fn try_terminate(
+    remote_process: &RemoteProcess,
+    stop_mode: StopMode,
+) -> Result<bool, DockerFault> {
     if matches!(&remote_process.binding, ContainerBinding::Shared { exec: None, .. }) {
         return Ok(true);
     }
@@ -86,21 +94,33 @@ async fn try_terminate(remote_process: &RemoteProcess, stop_mode: StopMode) -> R
         None => true,
     };
     match &remote_process.binding {
-        ContainerBinding::Dedicated { container: None, .. } => remove_by_label(&engine, remote_process.mark).await,
+        ContainerBinding::Dedicated { container: None, .. } => {
+            remove_by_label(&engine, remote_process.mark).await
+        }
         ContainerBinding::Dedicated { container: Some(container), .. } => {
             if let (StopMode::Graceful(graces), false) = (stop_mode, ended) {
                 // Removing the container kills the remaining processes.
-                let _ = signal_marked_processes(&engine, container, remote_process.mark, "TERM", graces.terminate).await;
+                let _ = signal_marked_processes(
+                    &engine,
+                    container,
+                    remote_process.mark,
+                    "TERM",
+                    graces.terminate,
+                )
+                .await;
             }
             engine.remove_container(container).await.map(|()| true)
         }
         ContainerBinding::Shared { container, exec } => {
-            let result = end_marked_processes(&engine, container, remote_process.mark, stop_mode).await?;
+            let result =
+                end_marked_processes(&engine, container, remote_process.mark, stop_mode).await?;
             let exec = exec.as_deref().unwrap_or_default();
             Ok(match result {
                 SearchResult::NoneLeft | SearchResult::NoContainer => true,
                 SearchResult::SomeLeft => false,
-                SearchResult::NoShell => ended || wait_for_exec_exit(&engine, exec, stop_mode).await?,
+                SearchResult::NoShell => {
+                    ended || wait_for_exec_exit(&engine, exec, stop_mode).await?
+                }
             })
         }
     }
@@ -158,7 +178,8 @@ async fn end_marked_processes(
     let kill = match stop_mode {
         StopMode::Immediate => KILL_TIMEOUT,
         StopMode::Graceful(graces) => {
-            let result = signal_marked_processes(engine, container, mark, "TERM", graces.terminate).await?;
+            let result =
+                signal_marked_processes(engine, container, mark, "TERM", graces.terminate).await?;
             if result != SearchResult::SomeLeft {
                 return Ok(result);
             }
@@ -209,10 +230,14 @@ async fn search_result(engine: &DockerEngine, exec: &str) -> Result<SearchResult
     loop {
         match engine.exec_state(exec).await? {
             ExecState::Ended(ProcessExit::Code(0)) => return Ok(SearchResult::NoneLeft),
-            ExecState::Ended(ProcessExit::Code(EXIT_SOME_LEFT)) => return Ok(SearchResult::SomeLeft),
+            ExecState::Ended(ProcessExit::Code(EXIT_SOME_LEFT)) => {
+                return Ok(SearchResult::SomeLeft);
+            }
             ExecState::Ended(_) | ExecState::Refused => return Ok(SearchResult::NoShell),
             ExecState::Unknown => return Ok(SearchResult::NoContainer),
-            ExecState::NotStarted | ExecState::Running if Instant::now() < deadline => sleep(POLL_INTERVAL).await,
+            ExecState::NotStarted | ExecState::Running if Instant::now() < deadline => {
+                sleep(POLL_INTERVAL).await
+            }
             ExecState::NotStarted | ExecState::Running => return Ok(SearchResult::SomeLeft),
         }
     }

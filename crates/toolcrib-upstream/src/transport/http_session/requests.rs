@@ -8,14 +8,14 @@ use toolcrib_wire::Version;
 use toolcrib_wire::header::{self, Header};
 
 use super::{DELIVERY_TIMEOUT, HttpSession, into_sensitive};
-use crate::transport::http_response::HttpResponse;
 use crate::transport::event_stream::StreamCursor;
 use crate::transport::http_client::{self, PostRequest};
 use crate::transport::http_fault::HttpFault;
-use crate::transport::session_state::SESSION_ID;
-use crate::transport::link::{OutgoingMessage, OutgoingKind};
+use crate::transport::http_response::HttpResponse;
+use crate::transport::link::{OutgoingKind, OutgoingMessage};
 use crate::transport::request_template::RequestTemplate;
 use crate::transport::request_waiter::RequestWaiter;
+use crate::transport::session_state::SESSION_ID;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static(header::LAST_EVENT_ID);
 
@@ -42,7 +42,10 @@ impl HttpSession {
     }
 
     /// Sends any other message. Also returns whether the request named a session.
-    pub(super) async fn post(&self, message: &OutgoingMessage) -> Result<(HttpResponse, bool), HttpFault> {
+    pub(super) async fn post(
+        &self,
+        message: &OutgoingMessage,
+    ) -> Result<(HttpResponse, bool), HttpFault> {
         self.post_with_version(message.version.as_ref(), message).await
     }
 
@@ -57,7 +60,12 @@ impl HttpSession {
             http_client::insert_header(&mut headers, &header)?;
         }
         let (template, had_session, waiter) = self.prepare_post(version, message);
-        let post = PostRequest { url: self.http.url(), template: &template, headers, message: &message.raw };
+        let post = PostRequest {
+            url: self.http.url(),
+            template: &template,
+            headers,
+            message: &message.raw,
+        };
         let response = self.http.post(post, waiter).await?;
         self.state().record_response(response.status());
         Ok((response, had_session))
@@ -71,7 +79,9 @@ impl HttpSession {
     ) -> (Arc<RequestTemplate>, bool, RequestWaiter<'a>) {
         let waiter = match &message.kind {
             OutgoingKind::Request { id, .. } => RequestWaiter::for_request(&self.incoming, id),
-            OutgoingKind::Notification { .. } | OutgoingKind::Response => RequestWaiter::NONE.with_limit(DELIVERY_TIMEOUT),
+            OutgoingKind::Notification { .. } | OutgoingKind::Response => {
+                RequestWaiter::NONE.with_limit(DELIVERY_TIMEOUT)
+            }
         };
         let mut state = self.state();
         if version.is_some() {
@@ -84,7 +94,10 @@ impl HttpSession {
         }
     }
 
-    pub(super) async fn get_event_stream(&self, cursor: &StreamCursor) -> Result<HttpResponse, HttpFault> {
+    pub(super) async fn get_event_stream(
+        &self,
+        cursor: &StreamCursor,
+    ) -> Result<HttpResponse, HttpFault> {
         let (mut headers, had_session) = self.state().headers(&self.http);
         if let Some(id) = cursor.last_id() {
             let refused = |_| HttpFault::BadHeader(header::LAST_EVENT_ID.to_owned());

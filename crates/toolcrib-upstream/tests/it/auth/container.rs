@@ -45,8 +45,10 @@ async fn dkr_09_server_in_a_container_gets_its_token() {
     let provider = with_time_limit(OpenIdProvider::start(&[])).await.unwrap();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let container = McpContainer::start(&provider.issuer, port);
-    wait_until("the container listens", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok())
-        .await;
+    wait_until("the container listens", || {
+        std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+    })
+    .await;
     let host = TestHost::new();
     let url = format!("http://127.0.0.1:{port}/mcp");
     let spec = host.server(&json!({"url": url, "protocol": "legacy"}));

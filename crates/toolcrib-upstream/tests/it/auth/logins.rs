@@ -45,7 +45,11 @@ async fn insufficient_scope_fails_and_the_next_login_requests_both_scopes() {
     assert_eq!((failure.kind, failure.code), (FailureKind::Authentication, "auth.login_required"));
     assert!(failure.message.contains("`mcp:read`"), "{failure}");
     assert!(failure.message.contains("`mcp:write`"), "{failure}");
-    assert_eq!(fixture.conn.view().lifecycle.state(), ServerState::Ready, "the session stays ready");
+    assert_eq!(
+        fixture.conn.view().lifecycle.state(),
+        ServerState::Ready,
+        "the session stays ready"
+    );
     let address = fixture.start_login().await.unwrap().authorization_url().to_string();
     assert!(address.contains("scope=mcp%3Aread+") && address.contains("mcp%3Awrite"), "{address}");
     fixture.log_in().await;

@@ -1,17 +1,17 @@
 //! Tests of OAuth with a real OpenID provider and a real server.
 
-mod container;
-mod token_lifecycle;
-mod logins;
 mod concurrent_renewal;
+mod container;
+mod logins;
+mod token_lifecycle;
 
 use serde_json::{Value, json};
 use toolcrib_testkit::openid_provider::{OpenIdProvider, open_in_browser};
-use toolcrib_upstream::auth::{Accounts, AuthError, LoginStart, Login, ProtectedServer};
-use toolcrib_upstream::conn::{Conn, ConnEvent, Failure, Demand};
+use toolcrib_upstream::auth::{Accounts, AuthError, Login, LoginStart, ProtectedServer};
+use toolcrib_upstream::conn::{Conn, ConnEvent, Demand, Failure};
 use toolcrib_upstream::secrets::{CredentialStore, StorageMode};
 
-use crate::test_host::{TestHost, result_text, call_tool, with_time_limit};
+use crate::test_host::{TestHost, call_tool, result_text, with_time_limit};
 
 /// No process listens there. The test browser returns the URL instead of opening it.
 const REDIRECT: &str = "http://127.0.0.1:9/callback";
@@ -52,7 +52,8 @@ impl LoginFixture {
 
     /// The stored login.
     async fn stored_login(&self) -> Value {
-        let stored = self.credential_store().read(&format!("oauth:{}", self.provider.server)).await.unwrap();
+        let stored =
+            self.credential_store().read(&format!("oauth:{}", self.provider.server)).await.unwrap();
         serde_json::from_str(stored.unwrap().reveal()).unwrap()
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::sleep;
 use toolcrib_upstream::conn::peer::{CallOptions, CallTimeouts};
-use toolcrib_upstream::conn::{FailureKind, Demand};
+use toolcrib_upstream::conn::{Demand, FailureKind};
 use toolcrib_wire::{ObjectWriter, method};
 
 use super::LoginFixture;
@@ -120,7 +120,8 @@ async fn token_renewal_does_not_count_toward_the_startup_timeout() {
         fixture.provider.send_command("free").await.unwrap();
     };
     fixture.conn.send_event(toolcrib_upstream::conn::ConnEvent::Connect).await;
-    let (permit, ()) = tokio::join!(with_time_limit(fixture.conn.acquire_without_retry(Demand::Call)), free);
+    let (permit, ()) =
+        tokio::join!(with_time_limit(fixture.conn.acquire_without_retry(Demand::Call)), free);
     assert!(permit.is_ok(), "{permit:?}");
     drop(permit);
     fixture.close().await;

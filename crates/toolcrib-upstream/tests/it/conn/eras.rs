@@ -5,16 +5,20 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolcrib_config::model::transport::FramingMode;
 use toolcrib_testkit::scripted::{Script, Step};
-use toolcrib_upstream::conn::{FailureKind, ServerTraits, ConnAvailability, Demand};
+use toolcrib_upstream::conn::{ConnAvailability, Demand, FailureKind, ServerTraits};
 use toolcrib_wire::{Era, Version};
 
-use crate::test_host::{FixedResponse, TestHost, session_client, result_text, call_tool, with_time_limit};
+use crate::test_host::{
+    FixedResponse, TestHost, call_tool, result_text, session_client, with_time_limit,
+};
 
 async fn spoken(host: &TestHost, script: Script, protocol: &str) -> Result<Version, FailureKind> {
     let mut entry = host.scripted(script, "log");
     entry["protocol"] = json!(protocol);
     let conn = host.start(host.server(&entry));
-    let permit = with_time_limit(conn.acquire_session(Demand::Call)).await.map_err(|failure| failure.kind)?;
+    let permit = with_time_limit(conn.acquire_session(Demand::Call))
+        .await
+        .map_err(|failure| failure.kind)?;
     call_tool(&permit.session, "echo", &json!({"a": 1})).await.unwrap();
     Ok(permit.session.agreed().version.clone())
 }
@@ -94,7 +98,9 @@ async fn dis_47_dkr_08_content_length_server_is_detected() {
     let failure = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Timeout, "{failure:?}");
     let mut view = conn.watch();
-    with_time_limit(view.wait_for(|view| view.lifecycle.availability() == ConnAvailability::Up)).await.unwrap();
+    with_time_limit(view.wait_for(|view| view.lifecycle.availability() == ConnAvailability::Up))
+        .await
+        .unwrap();
     let permit = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap();
     let sent = call_tool(&permit.session, "echo", &json!({"word": "größer 🙂"})).await.unwrap();
     assert!(result_text(&sent).contains("größer 🙂"));
@@ -128,7 +134,10 @@ async fn stored_traits_are_removed_after_a_silent_start() {
 async fn modern_requests_carry_client_info_and_capabilities() {
     let host = TestHost::new();
     let mut setup = host.setup(host.server(&host.scripted(Script::default(), "log")));
-    setup.client = session_client(json!({"elicitation": {"form": {}}}), FixedResponse(json!({"action": "decline"})));
+    setup.client = session_client(
+        json!({"elicitation": {"form": {}}}),
+        FixedResponse(json!({"action": "decline"})),
+    );
     let conn = host.start_with(setup);
     let permit = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap();
     call_tool(&permit.session, "echo", &json!({})).await.unwrap();
@@ -187,7 +196,8 @@ async fn endless_or_unanswered_input_requests_fail_the_call() {
         .on("tools/call endless", [asks("again", "s")])
         .on("tools/call odd", [Step::Result(json!({"resultType": "input_required"}))]);
     let mut setup = host.setup(host.server(&host.scripted(script, "log")));
-    setup.client = session_client(json!({"elicitation": {}}), FixedResponse(json!({"action": "decline"})));
+    setup.client =
+        session_client(json!({"elicitation": {}}), FixedResponse(json!({"action": "decline"})));
     let conn = host.start_with(setup);
     let permit = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap();
     let endless = call_tool(&permit.session, "endless", &json!({})).await.unwrap_err();
@@ -196,7 +206,12 @@ async fn endless_or_unanswered_input_requests_fail_the_call() {
     assert_eq!(odd.to_string(), "malformed response");
     let refusing_client = session_client(json!({}), toolcrib_upstream::conn::peer::RefuseRequests);
     let params = toolcrib_wire::RawJson::from_value(&json!({"name": "endless"})).unwrap();
-    let call = permit.session.call("tools/call", params, crate::test_host::options(), Some(&refusing_client));
+    let call = permit.session.call(
+        "tools/call",
+        params,
+        crate::test_host::options(),
+        Some(&refusing_client),
+    );
     let unanswered = with_time_limit(call).await.unwrap_err();
     assert_eq!(unanswered.to_string(), "cannot answer the server's `elicitation/create` request");
     call_tool(&permit.session, "echo", &json!({})).await.unwrap();

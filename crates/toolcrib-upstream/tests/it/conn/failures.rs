@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use toolcrib_testkit::scripted::{Script, Step};
-use toolcrib_upstream::conn::{ConnEvent, FailureKind, ServerState, Demand, StateVocabulary};
+use toolcrib_upstream::conn::{ConnEvent, Demand, FailureKind, ServerState, StateVocabulary};
 
-use crate::test_host::{TestHost, is_alive, call_tool, wait_until, with_time_limit};
+use crate::test_host::{TestHost, call_tool, is_alive, wait_until, with_time_limit};
 
 /// Sets short retry delays.
 fn quick(mut entry: Value, retry: u32, reconnect: u32) -> Value {
@@ -42,7 +42,10 @@ async fn min_61_dkr_27_start_attempts_match_the_retry_policy() {
     );
     assert_eq!(starts(&host), 4); // one start and three retries
     let lifecycle = conn.view().lifecycle;
-    assert_eq!((lifecycle.state(), lifecycle.attempts(), lifecycle.next_retry()), (ServerState::Failed, 4, None));
+    assert_eq!(
+        (lifecycle.state(), lifecycle.attempts(), lifecycle.next_retry()),
+        (ServerState::Failed, 4, None)
+    );
     assert!(lifecycle.last_error().is_some()); // MIN-32
     drop(conn);
     host.close().await;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use toolcrib_testkit::http::{ReceivedRequest, HttpServer, ScriptedResponse, BodyStep};
-use toolcrib_upstream::conn::{Conn, ServerState, SessionPermit, Demand};
+use toolcrib_testkit::http::{BodyStep, HttpServer, ReceivedRequest, ScriptedResponse};
+use toolcrib_upstream::conn::{Conn, Demand, ServerState, SessionPermit};
 
-use crate::test_host::{TestHost, tool_names, result_text, call_tool, with_time_limit};
+use crate::test_host::{TestHost, call_tool, result_text, tool_names, with_time_limit};
 
 /// Response of a server that supports both eras. `None` for notifications.
 fn answer(message: &Value) -> Option<Value> {
@@ -43,7 +43,10 @@ fn body(request: &ReceivedRequest) -> Value {
 }
 
 fn reply(answer: Option<Value>) -> ScriptedResponse {
-    answer.map_or_else(|| ScriptedResponse::status(202), |answer| ScriptedResponse::json(answer.to_string()))
+    answer.map_or_else(
+        || ScriptedResponse::status(202),
+        |answer| ScriptedResponse::json(answer.to_string()),
+    )
 }
 
 async fn connect(host: &TestHost, entry: &Value) -> (Conn, SessionPermit) {
@@ -67,7 +70,8 @@ async fn modern_requests_repeat_their_body_in_headers() {
     assert_eq!((tool_names(&catalog), catalog.defects.len()), (vec!["größe"], 1));
     done(&permit).await;
     let requests = server.requests();
-    let methods: Vec<_> = requests.iter().map(|request| request.header("mcp-method").unwrap()).collect();
+    let methods: Vec<_> =
+        requests.iter().map(|request| request.header("mcp-method").unwrap()).collect();
     assert_eq!(methods, ["server/discover", "tools/list", "tools/call"]);
     for request in &requests {
         assert_eq!((request.method.as_str(), request.header("mcp-session-id")), ("POST", None));
@@ -168,7 +172,8 @@ async fn ext_07_failed_connect_names_the_likely_cause_and_a_fix() {
         _ => ScriptedResponse::status(404),
     });
     let healthy = healthy.await.unwrap();
-    let web = HttpServer::start(|_| ScriptedResponse::status(200).header("content-type", "text/html"));
+    let web =
+        HttpServer::start(|_| ScriptedResponse::status(200).header("content-type", "text/html"));
     let web = web.await.unwrap();
     let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let closed = format!("http://{}/mcp", port.local_addr().unwrap());
@@ -192,19 +197,22 @@ async fn ext_07_failed_connect_names_the_likely_cause_and_a_fix() {
 async fn event_stream(answer: fn(&Value) -> Option<Value>) -> HttpServer {
     let (says, steps) = mpsc::channel(16);
     let steps = Mutex::new(Some(steps));
-    let server = HttpServer::start(move |request| match (request.method.as_str(), &*request.path) {
-        ("GET", "/sse") => {
-            let steps = steps.lock().unwrap().take().unwrap();
-            ScriptedResponse::events().send("event: endpoint\ndata: /messages\n\n").then_steps_from(steps)
-        }
-        ("POST", "/messages") => {
-            if let Some(answer) = answer(&body(request)) {
-                says.try_send(BodyStep::Send(format!("data: {answer}\n\n"))).unwrap();
+    let server =
+        HttpServer::start(move |request| match (request.method.as_str(), &*request.path) {
+            ("GET", "/sse") => {
+                let steps = steps.lock().unwrap().take().unwrap();
+                ScriptedResponse::events()
+                    .send("event: endpoint\ndata: /messages\n\n")
+                    .then_steps_from(steps)
             }
-            ScriptedResponse::status(202)
-        }
-        _ => ScriptedResponse::status(405),
-    });
+            ("POST", "/messages") => {
+                if let Some(answer) = answer(&body(request)) {
+                    says.try_send(BodyStep::Send(format!("data: {answer}\n\n"))).unwrap();
+                }
+                ScriptedResponse::status(202)
+            }
+            _ => ScriptedResponse::status(405),
+        });
     server.await.unwrap()
 }
 
@@ -231,8 +239,7 @@ async fn hol_27_http_and_sse_carries_either_era() {
 }
 
 #[tokio::test]
-async fn dkr_09_bearer_token_is_sent_and_a_401_is_not_retried()
- {
+async fn dkr_09_bearer_token_is_sent_and_a_401_is_not_retried() {
     let server = HttpServer::start(|request| match request.header("authorization") {
         Some("Bearer s3cret") => reply(answer(&body(request))),
         _ => ScriptedResponse::status(401).header("www-authenticate", "Bearer"),
@@ -249,7 +256,10 @@ async fn dkr_09_bearer_token_is_sent_and_a_401_is_not_retried()
     let failure = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap_err();
     assert_eq!(failure.kind, toolcrib_upstream::conn::FailureKind::Authentication);
     // A retry would end the same way.
-    assert_eq!((conn.view().lifecycle.state(), conn.view().lifecycle.attempts()), (ServerState::Failed, 1));
+    assert_eq!(
+        (conn.view().lifecycle.state(), conn.view().lifecycle.attempts()),
+        (ServerState::Failed, 1)
+    );
     assert!(server.requests().len() - before <= 3);
     drop(conn);
     host.close().await;

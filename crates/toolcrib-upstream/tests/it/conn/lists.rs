@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use toolcrib_testkit::scripted::{Script, Step};
-use toolcrib_upstream::conn::{CacheState, ConnEvent, FailureKind, ServerState, Demand};
+use toolcrib_upstream::conn::{CacheState, ConnEvent, Demand, FailureKind, ServerState};
 
 use crate::test_host::{TestHost, tool_names, wait_until, with_time_limit};
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use toolcrib_testkit::scripted::{Script, Step};
-use toolcrib_upstream::conn::{ConnEvent, ServerState, Demand};
+use toolcrib_upstream::conn::{ConnEvent, Demand, ServerState};
 
-use crate::test_host::{TestHost, is_alive, call_tool, wait_until, with_time_limit};
+use crate::test_host::{TestHost, call_tool, is_alive, wait_until, with_time_limit};
 
 #[tokio::test]
 async fn dom_79_call_in_flight_completes_before_its_server_retires() {

@@ -2,9 +2,12 @@
 
 use serde_json::json;
 use toolcrib_testkit::scripted::{Script, Step};
-use toolcrib_upstream::conn::{ConnEvent, FailureKind, ServerState, Demand, StateVocabulary};
+use toolcrib_upstream::conn::{ConnEvent, Demand, FailureKind, ServerState, StateVocabulary};
 
-use crate::test_host::{FixedResponse, TestHost, session_client, tool_names, result_text, call_tool, wait_until, with_time_limit};
+use crate::test_host::{
+    FixedResponse, TestHost, call_tool, result_text, session_client, tool_names, wait_until,
+    with_time_limit,
+};
 
 #[tokio::test]
 async fn dom_16_dis_12_the_handshake_comes_first_then_all_pages_of_the_list() {
@@ -80,7 +83,8 @@ async fn dis_17_dkr_14_ten_concurrent_demands_open_one_session() {
     let entry =
         host.scripted(Script::default().on("tools/list", [Step::Sleep(100), Step::Respond]), "log");
     let conn = host.start(host.server(&entry));
-    let permits = futures_util::future::join_all((0..10).map(|_| conn.acquire_session(Demand::Call)));
+    let permits =
+        futures_util::future::join_all((0..10).map(|_| conn.acquire_session(Demand::Call)));
     let permits = with_time_limit(permits).await;
     assert!(permits.iter().all(Result::is_ok));
     assert_eq!(host.count("log", "tools/list"), 1);

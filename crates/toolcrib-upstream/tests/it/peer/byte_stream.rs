@@ -6,12 +6,12 @@ use std::process::Command;
 
 use serde_json::json;
 use toolcrib_testkit::scripted::{Script, Step, server_binary};
-use toolcrib_upstream::conn::peer::{CallError, PeerEvent, RefuseRequests, Anomaly, Peer};
+use toolcrib_upstream::conn::peer::{Anomaly, CallError, Peer, PeerEvent, RefuseRequests};
 use toolcrib_upstream::transport::{CloseReason, link_over_streams};
 
 use super::{
-    IMMEDIATE, ManualServer, TIME_LIMIT, ScriptedPeer, check_echo, request_timeout, raw, oddity_count, settings, stream_settings, call_tool,
-    with_time_limit,
+    IMMEDIATE, ManualServer, ScriptedPeer, TIME_LIMIT, call_tool, check_echo, oddity_count, raw,
+    request_timeout, settings, stream_settings, with_time_limit,
 };
 
 /// Checks the common behaviour of all transports. The server's tool `leave` ends it during the call.
@@ -107,7 +107,9 @@ async fn dkr_08_content_length_server_is_answered_with_content_length() {
     let ping = "{\"jsonrpc\":\"2.0\",\"id\":\"p\",\"method\":\"ping\"}";
     server.write_text(&format!("Content-Length: {}\r\n\r\n{ping}", ping.len())).await;
     let mut start = [0; 15];
-    with_time_limit(tokio::io::AsyncReadExt::read_exact(&mut server.stream, &mut start)).await.unwrap();
+    with_time_limit(tokio::io::AsyncReadExt::read_exact(&mut server.stream, &mut start))
+        .await
+        .unwrap();
     assert_eq!(&start, b"Content-Length:");
     drop(peer);
 }

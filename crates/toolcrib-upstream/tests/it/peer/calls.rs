@@ -7,12 +7,15 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use toolcrib_testkit::scripted::{Script, Step};
 use toolcrib_upstream::conn::peer::{
-    BadResponse, CallError, CallOptions, TimeoutKind, RefuseRequests, Anomaly, CallTimeouts, ProgressMode, CallNotification,
-    mailbox,
+    Anomaly, BadResponse, CallError, CallNotification, CallOptions, CallTimeouts, ProgressMode,
+    RefuseRequests, TimeoutKind, mailbox,
 };
 use toolcrib_wire::Version;
 
-use super::{IMMEDIATE, ManualServer, TIME_LIMIT, ScriptedPeer, check_echo, request_timeout, raw, oddity_count, result_text, call_tool, with_time_limit};
+use super::{
+    IMMEDIATE, ManualServer, ScriptedPeer, TIME_LIMIT, call_tool, check_echo, oddity_count, raw,
+    request_timeout, result_text, with_time_limit,
+};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -36,9 +39,10 @@ async fn dom_65_fifty_calls_answered_in_reverse_get_their_own_responses() {
 
 #[tokio::test]
 async fn min_40_slow_calls_run_concurrently() {
-    let scripted =
-        ScriptedPeer::new(Script::default().on("tools/call slow", [Step::Sleep(500), Step::Respond]))
-            .await;
+    let scripted = ScriptedPeer::new(
+        Script::default().on("tools/call slow", [Step::Sleep(500), Step::Respond]),
+    )
+    .await;
     let start = Instant::now();
     let calls = (0..20).map(|_| {
         let peer = scripted.peer.clone();
@@ -73,7 +77,8 @@ async fn dis_25_dropped_call_is_cancelled_at_server() {
 async fn hol_19_dkr_22_unanswered_call_times_out() {
     let (peer, _events, mut server) = ManualServer::start(RefuseRequests);
     let start = Instant::now();
-    let error = peer.call("tools/list", raw(&json!({})), request_timeout(MINUTE)).await.unwrap_err();
+    let error =
+        peer.call("tools/list", raw(&json!({})), request_timeout(MINUTE)).await.unwrap_err();
     assert_eq!(start.elapsed(), MINUTE);
     assert!(matches!(error, CallError::Timeout { limit: TimeoutKind::Request, .. }), "{error:?}");
     assert_eq!(error.to_string(), "no answer within 60 s");
@@ -98,8 +103,10 @@ async fn initialize_is_never_cancelled() {
 async fn dkr_39_progress_precedes_result_and_extends_deadline() {
     let (peer, _events, mut server) = ManualServer::start(RefuseRequests);
     let (sender, mut progress) = mailbox::<CallNotification>(8);
-    let options =
-        CallOptions { progress: ProgressMode::Deliver(Arc::new(sender)), ..request_timeout(MINUTE) };
+    let options = CallOptions {
+        progress: ProgressMode::Deliver(Arc::new(sender)),
+        ..request_timeout(MINUTE)
+    };
     let params = raw(&json!({"name": "slow", "_meta": {"kept": true}}));
     let call = peer.call("tools/call", params, options);
     let server = async {
@@ -109,10 +116,11 @@ async fn dkr_39_progress_precedes_result_and_extends_deadline() {
         for step in 1..=3 {
             tokio::time::sleep(Duration::from_secs(50)).await;
             let params = json!({"progressToken": meta["progressToken"], "progress": step});
-            server.write(
-                json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}),
-            )
-            .await;
+            server
+                .write(
+                    json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}),
+                )
+                .await;
         }
         server.respond(&request["id"]).await;
     };
@@ -143,10 +151,11 @@ async fn dkr_39_progress_does_not_extend_call_beyond_maximum() {
         loop {
             tokio::time::sleep(Duration::from_secs(50)).await;
             let params = json!({"progressToken": token, "progress": 1});
-            server.write(
-                json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}),
-            )
-            .await;
+            server
+                .write(
+                    json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}),
+                )
+                .await;
         }
     };
     let start = Instant::now();
@@ -154,7 +163,10 @@ async fn dkr_39_progress_does_not_extend_call_beyond_maximum() {
         outcome = call => outcome,
         () = server => unreachable!(),
     };
-    assert!(matches!(outcome, Err(CallError::Timeout { limit: TimeoutKind::Max, .. })), "{outcome:?}");
+    assert!(
+        matches!(outcome, Err(CallError::Timeout { limit: TimeoutKind::Max, .. })),
+        "{outcome:?}"
+    );
     assert_eq!(start.elapsed(), MINUTE * 3);
 }
 
@@ -252,7 +264,9 @@ async fn cancellations_are_queued_for_server_that_does_not_read() {
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..500 {
         let peer = peer.clone();
-        calls.spawn(async move { peer.call("x", raw(&json!({})), request_timeout(TIME_LIMIT)).await });
+        calls.spawn(
+            async move { peer.call("x", raw(&json!({})), request_timeout(TIME_LIMIT)).await },
+        );
     }
     while peer.in_flight() < 64 {
         tokio::task::yield_now().await;
@@ -283,10 +297,9 @@ async fn modern_server_may_end_request() {
     let server = async {
         let id = server.read().await["id"].clone();
         let params = json!({"requestId": id});
-        server.write(
-            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}),
-        )
-        .await;
+        server
+            .write(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
+            .await;
     };
     let (outcome, ()) = tokio::join!(with_time_limit(call), server);
     assert!(matches!(outcome, Err(CallError::EndedByServer)), "{outcome:?}");

@@ -1,11 +1,11 @@
 //! Tests `Peer` with the scripted server over pipes, and with a manually driven server over an in-memory stream.
 
+mod byte_stream;
 mod calls;
 mod docker;
 mod server_failures;
 mod server_messages;
 mod stdio;
-mod byte_stream;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -18,15 +18,17 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::timeout;
 use toolcrib_config::model::choice::{AllowList, InheritedEnv};
-use toolcrib_config::model::transport::{ProcessEnv, FramingMode, DisplayValue, Stdio, Transport};
+use toolcrib_config::model::transport::{DisplayValue, FramingMode, ProcessEnv, Stdio, Transport};
 use toolcrib_testkit::scripted::{Script, server_binary};
 use toolcrib_upstream::conn::peer::{
-    CallError, CallOptions, PeerEvent, RequestHandler, RefuseRequests, Anomaly, CallTimeouts, Peer, PeerSettings, MailboxReceiver,
+    Anomaly, CallError, CallOptions, CallTimeouts, MailboxReceiver, Peer, PeerEvent, PeerSettings,
+    RefuseRequests, RequestHandler,
 };
 use toolcrib_upstream::process::{GracePeriods, Instance};
 use toolcrib_upstream::signals::SecretMask;
 use toolcrib_upstream::transport::{
-    Credentials, Encoding, Link, OpenError, OpenContext, Permissions, StreamSettings, Tls, open, link_over_streams,
+    Credentials, Encoding, Link, OpenContext, OpenError, Permissions, StreamSettings, Tls,
+    link_over_streams, open,
 };
 use toolcrib_wire::{Body, FrameDecoder, MessageLimits, RawJson};
 
@@ -79,7 +81,10 @@ impl ScriptedPeer {
     async fn wait_for_message(&self, method: &str) -> Value {
         let look = async {
             loop {
-                let found = self.received_messages().into_iter().find(|message| message["method"] == method);
+                let found = self
+                    .received_messages()
+                    .into_iter()
+                    .find(|message| message["method"] == method);
                 match found {
                     Some(message) => return message,
                     None => tokio::time::sleep(Duration::from_millis(5)).await,
@@ -144,7 +149,12 @@ fn scripted_config(script: &Script) -> Stdio {
         encoding: "utf-8".to_owned(),
         framing: FramingMode::Auto,
         allow_commands: AllowList::Any,
-        env: ProcessEnv { inherit: InheritedEnv::Minimal, file: None, unset: Vec::new(), set: BTreeMap::new() },
+        env: ProcessEnv {
+            inherit: InheritedEnv::Minimal,
+            file: None,
+            unset: Vec::new(),
+            set: BTreeMap::new(),
+        },
     }
 }
 
@@ -161,7 +171,10 @@ impl ManualServer {
     }
 
     /// Uses a pipe with this capacity in bytes.
-    fn with_pipe_capacity(room: usize, handler: impl RequestHandler) -> (Peer, MailboxReceiver<PeerEvent>, ManualServer) {
+    fn with_pipe_capacity(
+        room: usize,
+        handler: impl RequestHandler,
+    ) -> (Peer, MailboxReceiver<PeerEvent>, ManualServer) {
         let (ours, stream) = tokio::io::duplex(room);
         let (reader, writer) = tokio::io::split(ours);
         let link = link_over_streams(reader, writer, stream_settings());
@@ -196,7 +209,11 @@ impl ManualServer {
 }
 
 fn stream_settings() -> StreamSettings {
-    StreamSettings { framing: FramingMode::Auto, encoding: Encoding::Utf8, limits: MessageLimits::default() }
+    StreamSettings {
+        framing: FramingMode::Auto,
+        encoding: Encoding::Utf8,
+        limits: MessageLimits::default(),
+    }
 }
 
 fn settings(handler: impl RequestHandler) -> PeerSettings {

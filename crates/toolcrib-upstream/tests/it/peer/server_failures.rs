@@ -5,10 +5,13 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::Instant;
 use toolcrib_testkit::scripted::{Script, Step};
-use toolcrib_upstream::conn::peer::{CallError, Anomaly};
+use toolcrib_upstream::conn::peer::{Anomaly, CallError};
 use toolcrib_upstream::transport::CloseReason;
 
-use super::{IMMEDIATE, TIME_LIMIT, ScriptedPeer, check_echo, request_timeout, raw, oddity_count, result_text, call_tool, with_time_limit};
+use super::{
+    IMMEDIATE, ScriptedPeer, TIME_LIMIT, call_tool, check_echo, oddity_count, raw, request_timeout,
+    result_text, with_time_limit,
+};
 
 /// Calls a tool that breaks the server while another call is in flight. Both must fail at once.
 async fn expect_both_calls_to_fail(script: Script, tool_name: &str) -> (ScriptedPeer, CloseReason) {
@@ -48,7 +51,8 @@ async fn truncated_line_at_exit_fails_calls_at_once() {
 async fn silent_call_does_not_block_others() {
     let scripted = ScriptedPeer::new(Script::default().on("tools/call silent", [])).await;
     let params = raw(&json!({"name": "silent"}));
-    let call = scripted.peer.call("tools/call", params, request_timeout(Duration::from_millis(200)));
+    let call =
+        scripted.peer.call("tools/call", params, request_timeout(Duration::from_millis(200)));
     let (silent, ()) = tokio::join!(with_time_limit(call), check_echo(&scripted.peer, "meanwhile"));
     assert!(matches!(silent, Err(CallError::Timeout { .. })), "{silent:?}");
     check_echo(&scripted.peer, "afterwards").await;

@@ -7,10 +7,12 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use toolcrib_testkit::scripted::{Script, Step};
 use toolcrib_upstream::conn::peer::{
-    HandlerFuture, ServerRequest, CallError, CallOptions, PeerEvent, RequestHandler, RefuseRequests,
+    CallError, CallOptions, HandlerFuture, PeerEvent, RefuseRequests, RequestHandler, ServerRequest,
 };
 
-use super::{ManualServer, ScriptedPeer, request_timeout, raw, result_text, call_tool, with_time_limit};
+use super::{
+    ManualServer, ScriptedPeer, call_tool, raw, request_timeout, result_text, with_time_limit,
+};
 
 /// Answers `roots/list` at once, answers `elicitation/create` after a delay, and panics on `panic`.
 struct TestHandler;
@@ -41,7 +43,10 @@ async fn send_request(server: &mut ManualServer, method: &str) -> Value {
 #[tokio::test]
 async fn ping_is_always_answered_and_other_requests_by_handler() {
     let (_peer, _events, mut server) = ManualServer::start(TestHandler);
-    assert_eq!(send_request(&mut server, "ping").await, json!({"jsonrpc": "2.0", "id": "q", "result": {}}));
+    assert_eq!(
+        send_request(&mut server, "ping").await,
+        json!({"jsonrpc": "2.0", "id": "q", "result": {}})
+    );
     assert_eq!(send_request(&mut server, "roots/list").await["result"], json!({"roots": []}));
     assert_eq!(send_request(&mut server, "sampling/createMessage").await["error"]["code"], -32601);
     assert_eq!(send_request(&mut server, "panic").await["error"]["code"], -32603);
@@ -50,7 +55,8 @@ async fn ping_is_always_answered_and_other_requests_by_handler() {
 #[tokio::test]
 async fn server_request_during_call_is_answered() {
     let ask = Step::SendRequest { method: "sampling/createMessage".to_owned(), params: json!({}) };
-    let scripted = ScriptedPeer::new(Script::default().on("tools/call asking", [ask, Step::Respond])).await;
+    let scripted =
+        ScriptedPeer::new(Script::default().on("tools/call asking", [ask, Step::Respond])).await;
     let body = call_tool(&scripted.peer, "asking", &json!({})).await.unwrap();
     assert!(result_text(&body).contains("-32601"), "{}", result_text(&body));
     scripted.close().await;
@@ -62,7 +68,10 @@ async fn deadline_is_paused_during_elicitation() {
     let call = peer.call("tools/call", raw(&json!({})), request_timeout(ANSWER_DELAY / 2));
     let server = async {
         let id = server.read().await["id"].clone();
-        assert_eq!(send_request(&mut server, "elicitation/create").await["result"]["action"], "accept");
+        assert_eq!(
+            send_request(&mut server, "elicitation/create").await["result"]["action"],
+            "accept"
+        );
         server.respond(&id).await;
     };
     let start = Instant::now();
@@ -85,7 +94,8 @@ async fn only_deadline_of_asking_call_is_paused() {
         assert_eq!(server.read().await["result"]["action"], "accept");
         server.respond(&id).await;
     };
-    let (received, other, ()) = with_time_limit(async { tokio::join!(received, other, server) }).await;
+    let (received, other, ()) =
+        with_time_limit(async { tokio::join!(received, other, server) }).await;
     received.unwrap();
     assert!(matches!(other, Err(CallError::Timeout { .. })), "{other:?}");
 }
@@ -95,7 +105,8 @@ async fn request_cancelled_by_server_is_not_answered() {
     let (_peer, _events, mut server) = ManualServer::start(TestHandler);
     server.write(json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create"})).await;
     let params = json!({"requestId": "q"});
-    server.write(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
+    server
+        .write(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
         .await;
     tokio::time::sleep(ANSWER_DELAY * 2).await;
     assert_eq!(send_request(&mut server, "ping").await["result"], json!({}));
@@ -121,8 +132,10 @@ async fn batch_items_are_processed_and_answered_as_batch() {
     outcome.unwrap();
     let ids: Vec<&Value> = answers.as_array().unwrap().iter().map(|answer| &answer["id"]).collect();
     assert_eq!(ids, ["a", "b", "c"]);
-    with_time_limit(async { while !matches!(events.next().await, Some(PeerEvent::Notification { .. })) {} })
-        .await;
+    with_time_limit(async {
+        while !matches!(events.next().await, Some(PeerEvent::Notification { .. })) {}
+    })
+    .await;
 }
 
 #[tokio::test]

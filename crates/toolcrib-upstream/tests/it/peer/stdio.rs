@@ -3,13 +3,16 @@
 use serde_json::{Value, json};
 use toolcrib_config::Value as Setting;
 use toolcrib_config::model::choice::{AllowList, InheritedEnv};
-use toolcrib_config::model::transport::{FramingMode, DisplayValue};
+use toolcrib_config::model::transport::{DisplayValue, FramingMode};
 use toolcrib_testkit::scripted::{Script, Step};
-use toolcrib_upstream::conn::peer::{CallError, PeerEvent, Anomaly};
+use toolcrib_upstream::conn::peer::{Anomaly, CallError, PeerEvent};
 use toolcrib_upstream::transport::OpenError;
 use toolcrib_wire::Framing as Spoken;
 
-use super::{IMMEDIATE, ScriptedPeer, check_echo, request_timeout, raw, oddity_count, result_text, call_tool, with_time_limit};
+use super::{
+    IMMEDIATE, ScriptedPeer, call_tool, check_echo, oddity_count, raw, request_timeout,
+    result_text, with_time_limit,
+};
 
 /// The environment as the server's tool `env` reports it.
 async fn server_environment(scripted: &ScriptedPeer) -> Value {
@@ -54,7 +57,11 @@ async fn only_admitted_variables_are_inherited() {
             stdio.env.inherit = inherit.clone();
         })
         .await;
-        assert_eq!(server_environment(&scripted).await["env"]["FROM_HOST"], expected, "{inherit:?}");
+        assert_eq!(
+            server_environment(&scripted).await["env"]["FROM_HOST"],
+            expected,
+            "{inherit:?}"
+        );
         scripted.close().await;
     }
 }
@@ -105,7 +112,9 @@ async fn dom_25_banner_is_reported_and_connection_continues() {
 #[tokio::test]
 async fn dis_45_spawn_without_permission_is_rejected() {
     let error =
-        ScriptedPeer::try_with_config(Script::default(), |_, host| host.permissions.spawn = false).await.err();
+        ScriptedPeer::try_with_config(Script::default(), |_, host| host.permissions.spawn = false)
+            .await
+            .err();
     assert!(matches!(error, Some(OpenError::SpawnForbidden)), "{error:?}");
 }
 
@@ -154,14 +163,17 @@ async fn dis_47_dkr_08_both_framings_carry_multibyte_text() {
 #[tokio::test]
 async fn hol_10_latin_1_server_exchanges_text() {
     let script = Script { latin1: true, ..Script::default() };
-    let scripted = ScriptedPeer::with_config(script, |stdio, _| stdio.encoding = "latin-1".to_owned()).await;
+    let scripted =
+        ScriptedPeer::with_config(script, |stdio, _| stdio.encoding = "latin-1".to_owned()).await;
     check_echo(&scripted.peer, "é").await;
     // Characters outside of the encoding are escaped in requests. The server answers with a question mark.
     let body = call_tool(&scripted.peer, "echo", &json!({"word": "é€"})).await.unwrap();
     assert!(result_text(&body).contains("é\\u20ac"), "{}", result_text(&body));
     scripted.close().await;
-    let unknown =
-        ScriptedPeer::try_with_config(Script::default(), |stdio, _| stdio.encoding = "klingon".to_owned()).await;
+    let unknown = ScriptedPeer::try_with_config(Script::default(), |stdio, _| {
+        stdio.encoding = "klingon".to_owned()
+    })
+    .await;
     assert_eq!(unknown.err().map(|error| error.code()), Some("encoding.unknown"));
 }
 

@@ -11,13 +11,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use toolcrib_upstream::process::{GracePeriods, Instance, HostInstanceId, LaunchSpec};
+use toolcrib_upstream::process::{GracePeriods, HostInstanceId, Instance, LaunchSpec};
 
 /// Generous, because it only bounds failures.
 const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A script that atomically writes its pid to the file `$1` and then ignores SIGTERM and SIGHUP.
-const STUBBORN_SCRIPT: &str = "trap '' TERM HUP; echo $$ > .$1 && mv .$1 $1; while :; do sleep 600; done";
+const STUBBORN_SCRIPT: &str =
+    "trap '' TERM HUP; echo $$ > .$1 && mv .$1 $1; while :; do sleep 600; done";
 
 /// A script that starts one stubborn grandchild in its group and one outside of it, and waits for both.
 const GRANDCHILDREN_SCRIPT: &str = "sh ./stubborn member & setsid sh ./stubborn stray & wait";

@@ -12,11 +12,13 @@ use std::time::Duration;
 use tempfile::TempDir;
 use toolcrib_testkit::cgroup::TestCgroup;
 use toolcrib_upstream::process::{
-    CgroupParent, Containment, Instance, OWNER_VARIABLE, Orphan, OwnershipProof, ReapReport, reap, reap_cgroups,
+    CgroupParent, Containment, Instance, OWNER_VARIABLE, Orphan, OwnershipProof, ReapReport, reap,
+    reap_cgroups,
 };
 
 use super::{
-    GRANDCHILDREN_SCRIPT, TEST_TIMEOUT, ProcessFixture, is_alive, wait_until, ledger_count, recorded_pid, notes, shell, start_time,
+    GRANDCHILDREN_SCRIPT, ProcessFixture, TEST_TIMEOUT, is_alive, ledger_count, notes,
+    recorded_pid, shell, start_time, wait_until,
 };
 
 /// Environment variable that makes the test binary act as a host with this state folder.
@@ -34,7 +36,8 @@ const PLAIN_SCRIPT: &str = "echo $$ > .plain && mv .plain plain; exec sleep 600"
 const DETACHED_SCRIPT: &str = "exec setpriv --pdeathsig clear sh ./stubborn detached";
 
 /// Its leader has also removed its owner mark, so that only the ledger identifies it.
-const UNMARKED_SCRIPT: &str = "exec env -u TOOLCRIB_OWNER setpriv --pdeathsig clear sh ./stubborn elusive";
+const UNMARKED_SCRIPT: &str =
+    "exec env -u TOOLCRIB_OWNER setpriv --pdeathsig clear sh ./stubborn elusive";
 
 #[tokio::test]
 async fn reap_kills_orphans_of_a_killed_host_and_spares_live_hosts() {
@@ -53,7 +56,10 @@ async fn reap_kills_orphans_of_a_killed_host_and_spares_live_hosts() {
     let reaped = reap(fixture.state.path(), TEST_TIMEOUT).unwrap();
     assert!(!orphans.iter().any(|pid| is_alive(*pid)), "{orphans:?}");
     let proofs = orphans.map(|pid| find_killed(&reaped, pid).map(|orphan| orphan.proof));
-    assert_eq!(proofs, [Some(OwnershipProof::Mark), Some(OwnershipProof::Mark), Some(OwnershipProof::Leader)]);
+    assert_eq!(
+        proofs,
+        [Some(OwnershipProof::Mark), Some(OwnershipProof::Mark), Some(OwnershipProof::Leader)]
+    );
     assert!(reaped.killed.iter().all(|orphan| orphan.program.as_deref() == Some("sh")));
     assert!(reaped.remaining.is_empty() && reaped.notes.is_empty(), "{reaped:?}");
 
@@ -65,7 +71,8 @@ async fn reap_kills_orphans_of_a_killed_host_and_spares_live_hosts() {
 async fn reap_cleans_up_after_a_host_killed_at_any_moment() {
     let fixture = ProcessFixture::new();
     for round in 0..20 {
-        let host = HostProcess::start(&fixture, &[PLAIN_SCRIPT, GRANDCHILDREN_SCRIPT, DETACHED_SCRIPT]);
+        let host =
+            HostProcess::start(&fixture, &[PLAIN_SCRIPT, GRANDCHILDREN_SCRIPT, DETACHED_SCRIPT]);
         wait_until("the host has created its ledger", || fixture.ledger_count() == 2);
         // Hits different moments of the three spawns, including the first one.
         thread::sleep(Duration::from_millis(round));
@@ -79,8 +86,7 @@ async fn reap_cleans_up_after_a_host_killed_at_any_moment() {
 }
 
 #[tokio::test]
-async fn reap_cgroups_works_without_ledgers_and_spares_live_hosts()
-{
+async fn reap_cgroups_works_without_ledgers_and_spares_live_hosts() {
     let (fixture, other) = (ProcessFixture::new(), ProcessFixture::new());
     let host = HostProcess::start(&fixture, &[GRANDCHILDREN_SCRIPT, UNMARKED_SCRIPT]);
     let pids = ["member", "stray", "elusive"].map(|name| recorded_pid(&fixture.notes, name));
@@ -142,7 +148,10 @@ fn reap_spares_recycled_pids() {
     // With the correct start time the process is killed, so the check above is effective.
     folder.ledger(1).started(bystander.pid(), start).write();
     let reaped = reap(folder.path(), TEST_TIMEOUT).unwrap();
-    assert_eq!(find_killed(&reaped, bystander.pid()).map(|orphan| orphan.proof), Some(OwnershipProof::Leader));
+    assert_eq!(
+        find_killed(&reaped, bystander.pid()).map(|orphan| orphan.proof),
+        Some(OwnershipProof::Leader)
+    );
     assert!(!is_alive(bystander.pid()));
 }
 
@@ -152,7 +161,10 @@ fn reap_finds_children_without_a_recorded_pid_by_mark() {
     let (ours, neighbours) = (folder.marked(1), folder.marked(2));
     folder.ledger(1).intent().write();
     let reaped = reap(folder.path(), TEST_TIMEOUT).unwrap();
-    assert_eq!(find_killed(&reaped, ours.pid()).map(|orphan| orphan.proof), Some(OwnershipProof::Mark));
+    assert_eq!(
+        find_killed(&reaped, ours.pid()).map(|orphan| orphan.proof),
+        Some(OwnershipProof::Mark)
+    );
     assert_eq!(reaped.killed.len(), 1);
     assert!(!is_alive(ours.pid()) && is_alive(neighbours.pid()));
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use toolcrib_upstream::process::{Child, ProcessExit, LaunchSpec, SpawnError};
+use toolcrib_upstream::process::{Child, LaunchSpec, ProcessExit, SpawnError};
 
 use super::{ProcessFixture, process_group};
 
@@ -165,9 +165,17 @@ async fn non_executable_file_differs_from_a_missing_one() {
     for name in ["plain", "orphaned"] {
         let mut launch = LaunchSpec::new(name, "/");
         launch.env.insert("PATH".into(), folder.into());
-        assert_eq!(spawn_error(&fixture, launch).await.code(), "stdio.spawn.not_executable", "{name}");
+        assert_eq!(
+            spawn_error(&fixture, launch).await.code(),
+            "stdio.spawn.not_executable",
+            "{name}"
+        );
         let relative = LaunchSpec::new(format!("./{name}"), folder);
-        assert_eq!(spawn_error(&fixture, relative).await.code(), "stdio.spawn.not_executable", "{name}");
+        assert_eq!(
+            spawn_error(&fixture, relative).await.code(),
+            "stdio.spawn.not_executable",
+            "{name}"
+        );
     }
 }
 

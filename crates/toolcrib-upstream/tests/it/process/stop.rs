@@ -4,10 +4,13 @@ use std::future::Future;
 use std::time::Duration;
 
 use tokio::time::timeout;
-use toolcrib_upstream::process::{Child, StopOutcome, ProcessExit, GracePeriods, LaunchSpec, StopMethod};
+use toolcrib_upstream::process::{
+    Child, GracePeriods, LaunchSpec, ProcessExit, StopMethod, StopOutcome,
+};
 
 use super::{
-    GRANDCHILDREN_SCRIPT, TEST_TIMEOUT, ProcessFixture, is_alive, wait_until, short_grace_periods, marked_processes, recorded_pid, long_grace_periods, is_reaped,
+    GRANDCHILDREN_SCRIPT, ProcessFixture, TEST_TIMEOUT, is_alive, is_reaped, long_grace_periods,
+    marked_processes, recorded_pid, short_grace_periods, wait_until,
 };
 
 /// Starts a script, waits until it is ready, and stops it.
@@ -31,7 +34,14 @@ async fn dis_16_child_exits_by_itself_when_stdin_closes() {
         fixture.instance.spawn(fixture.script("cat; echo saw the end >&2; exit 7")).await.unwrap();
     let (pid, tail) = (child.pid(), child.stderr().clone());
     let ended = with_timeout(child.stop()).await;
-    assert_eq!(ended, StopOutcome { method: StopMethod::Voluntary, exit: ProcessExit::Code(7), survivors: vec![] });
+    assert_eq!(
+        ended,
+        StopOutcome {
+            method: StopMethod::Voluntary,
+            exit: ProcessExit::Code(7),
+            survivors: vec![]
+        }
+    );
     assert_eq!(tail.text(), "saw the end\n");
     assert!(is_reaped(pid));
 }
@@ -56,7 +66,8 @@ async fn child_ignoring_sigterm_is_killed() {
 
 #[tokio::test]
 async fn grandchildren_end_with_the_child() {
-    let (_fixture, child, pids) = spawn_with_grandchildren(GRANDCHILDREN_SCRIPT, short_grace_periods()).await;
+    let (_fixture, child, pids) =
+        spawn_with_grandchildren(GRANDCHILDREN_SCRIPT, short_grace_periods()).await;
     assert!(with_timeout(child.stop()).await.survivors.is_empty());
     assert!(!pids.iter().any(|pid| is_alive(*pid)), "{pids:?}");
 }
@@ -64,29 +75,46 @@ async fn grandchildren_end_with_the_child() {
 #[tokio::test]
 async fn grandchildren_end_after_the_child_exits_by_itself() {
     let script = GRANDCHILDREN_SCRIPT.replace("wait", "read end; exit 5");
-    let (_fixture, mut child, pids) = spawn_with_grandchildren(&script, short_grace_periods()).await;
+    let (_fixture, mut child, pids) =
+        spawn_with_grandchildren(&script, short_grace_periods()).await;
     drop(child.stdin.take());
     assert_eq!(with_timeout(child.exited()).await, ProcessExit::Code(5));
     wait_until("no process is left", || !pids.iter().any(|pid| is_alive(*pid)));
     let ended = with_timeout(child.stop()).await;
-    assert_eq!(ended, StopOutcome { method: StopMethod::Voluntary, exit: ProcessExit::Code(5), survivors: vec![] });
+    assert_eq!(
+        ended,
+        StopOutcome {
+            method: StopMethod::Voluntary,
+            exit: ProcessExit::Code(5),
+            survivors: vec![]
+        }
+    );
 }
 
 #[tokio::test]
 async fn dropped_child_is_killed_with_its_descendants() {
     // The grace periods exceed the test's timeout, so the drop itself must kill.
-    let (_fixture, child, pids) = spawn_with_grandchildren(GRANDCHILDREN_SCRIPT, long_grace_periods()).await;
+    let (_fixture, child, pids) =
+        spawn_with_grandchildren(GRANDCHILDREN_SCRIPT, long_grace_periods()).await;
     let pid = child.pid();
     drop(child);
-    wait_until("all processes have exited", || is_reaped(pid) && !pids.iter().any(|pid| is_alive(*pid)));
+    wait_until("all processes have exited", || {
+        is_reaped(pid) && !pids.iter().any(|pid| is_alive(*pid))
+    });
 }
 
 #[tokio::test]
 async fn cancelled_stop_kills_at_once() {
-    let (_fixture, child, pids) = spawn_with_grandchildren(GRANDCHILDREN_SCRIPT, long_grace_periods()).await;
+    let (_fixture, child, pids) =
+        spawn_with_grandchildren(GRANDCHILDREN_SCRIPT, long_grace_periods()).await;
     let pid = child.pid();
-    assert!(timeout(short_grace_periods().close, child.stop()).await.is_err(), "the grace period is not over");
-    wait_until("all processes have exited", || is_reaped(pid) && !pids.iter().any(|pid| is_alive(*pid)));
+    assert!(
+        timeout(short_grace_periods().close, child.stop()).await.is_err(),
+        "the grace period is not over"
+    );
+    wait_until("all processes have exited", || {
+        is_reaped(pid) && !pids.iter().any(|pid| is_alive(*pid))
+    });
 }
 
 #[tokio::test]
@@ -105,7 +133,8 @@ async fn cancelled_spawn_leaves_no_process() {
 
 #[tokio::test]
 async fn min_27_close_ends_all_children_and_removes_the_ledger() {
-    let (fixture, child, pids) = spawn_with_grandchildren(GRANDCHILDREN_SCRIPT, long_grace_periods()).await;
+    let (fixture, child, pids) =
+        spawn_with_grandchildren(GRANDCHILDREN_SCRIPT, long_grace_periods()).await;
     assert_eq!(fixture.ledger_count(), 1);
     with_timeout(fixture.instance.close()).await;
     assert!(is_reaped(child.pid()) && !pids.iter().any(|pid| is_alive(*pid)));
@@ -121,10 +150,13 @@ async fn min_27_close_ends_all_children_and_removes_the_ledger() {
 
 #[tokio::test]
 async fn dropped_instance_kills_its_children() {
-    let (fixture, child, pids) = spawn_with_grandchildren(GRANDCHILDREN_SCRIPT, long_grace_periods()).await;
+    let (fixture, child, pids) =
+        spawn_with_grandchildren(GRANDCHILDREN_SCRIPT, long_grace_periods()).await;
     let ProcessFixture { instance, state, .. } = fixture;
     drop(instance);
-    wait_until("all processes have exited", || is_reaped(child.pid()) && !pids.iter().any(|pid| is_alive(*pid)));
+    wait_until("all processes have exited", || {
+        is_reaped(child.pid()) && !pids.iter().any(|pid| is_alive(*pid))
+    });
     wait_until("the ledger is gone", || super::ledger_count(state.path()) == 0);
 }
 
@@ -141,13 +173,23 @@ async fn many_children_start_and_stop_concurrently() {
         });
     }
     for (pid, ended) in with_timeout(children.join_all()).await {
-        assert_eq!(ended, StopOutcome { method: StopMethod::Voluntary, exit: ProcessExit::Code(0), survivors: vec![] });
+        assert_eq!(
+            ended,
+            StopOutcome {
+                method: StopMethod::Voluntary,
+                exit: ProcessExit::Code(0),
+                survivors: vec![]
+            }
+        );
         assert!(is_reaped(pid));
     }
 }
 
 /// A child with two stubborn grandchildren and their pids. Only one of them is in its group.
-async fn spawn_with_grandchildren(script: &str, graces: GracePeriods) -> (ProcessFixture, Child, [u32; 2]) {
+async fn spawn_with_grandchildren(
+    script: &str,
+    graces: GracePeriods,
+) -> (ProcessFixture, Child, [u32; 2]) {
     let fixture = ProcessFixture::new();
     let launch = LaunchSpec { graces, ..fixture.script(script) };
     let child = fixture.instance.spawn(launch).await.unwrap();

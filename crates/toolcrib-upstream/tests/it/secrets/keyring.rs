@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
-use toolcrib_upstream::secrets::{CredentialStore, KeyringError, StorageStatus, StorageMode};
+use toolcrib_upstream::secrets::{CredentialStore, KeyringError, StorageMode, StorageStatus};
 
 use super::*;
 

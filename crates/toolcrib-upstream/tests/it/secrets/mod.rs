@@ -8,13 +8,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use toolcrib_config::{SecretString, Reference, ServerSpec};
+use toolcrib_config::{Reference, SecretString, ServerSpec};
 use toolcrib_testkit::scripted::Script;
-use toolcrib_upstream::conn::{FailureKind, Demand};
+use toolcrib_upstream::conn::{Demand, FailureKind};
 use toolcrib_upstream::secrets::{SecretError, input_credential_name};
 use toolcrib_upstream::transport::Permissions;
 
-use crate::test_host::{TestHost, result_text, call_tool, with_time_limit};
+use crate::test_host::{TestHost, call_tool, result_text, with_time_limit};
 
 const ALL: Permissions = Permissions { spawn: true, network: true, docker: true };
 
@@ -144,7 +144,8 @@ async fn command_store_failures_hide_the_output() {
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     let hung = std::fs::read_to_string(host.path().join("hanging")).unwrap();
     let hung: u32 = hung.trim().parse().unwrap();
-    crate::test_host::wait_until("the command has ended", || !crate::test_host::is_alive(hung)).await;
+    crate::test_host::wait_until("the command has ended", || !crate::test_host::is_alive(hung))
+        .await;
     host.close().await;
 }
 
@@ -172,9 +173,15 @@ async fn inputs_are_stored_per_configuration_folder() {
     assert_eq!(error.code(), "input.missing");
     assert!(error.fix("it").contains("`toolcrib login it`"), "{}", error.fix("it"));
     let store = host.context.sources.credentials();
-    store.write(&input_credential_name(Path::new("/elsewhere"), "api key"), &SecretString::new("x")).await.unwrap();
+    store
+        .write(&input_credential_name(Path::new("/elsewhere"), "api key"), &SecretString::new("x"))
+        .await
+        .unwrap();
     assert!(host.context.sources.resolve(&spec, ALL).await.is_err());
-    store.write(&input_credential_name(&spec.base, "api key"), &SecretString::new("c4nary")).await.unwrap();
+    store
+        .write(&input_credential_name(&spec.base, "api key"), &SecretString::new("c4nary"))
+        .await
+        .unwrap();
     let found = host.context.sources.resolve(&spec, ALL).await.unwrap();
     assert!(!format!("{found:?}").contains("c4nary"));
     let find = |reference: &Reference| found.find(&[], Some(&spec), reference);

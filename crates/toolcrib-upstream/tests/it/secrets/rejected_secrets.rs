@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use toolcrib_testkit::http::{ReceivedRequest, HttpServer, ScriptedResponse};
+use toolcrib_testkit::http::{HttpServer, ReceivedRequest, ScriptedResponse};
 use toolcrib_upstream::conn::Conn;
 
 use super::*;
@@ -27,7 +27,9 @@ async fn start_key_server(key: &Arc<Mutex<String>>) -> HttpServer {
             Some("tools/call") => json!({"content": [{"type": "text", "text": key}]}),
             _ => return ScriptedResponse::status(202),
         };
-        ScriptedResponse::json(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string())
+        ScriptedResponse::json(
+            json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string(),
+        )
     });
     server.await.unwrap()
 }
@@ -84,7 +86,11 @@ async fn rejected_cached_secret_is_fetched_again_and_the_call_retried() {
         change("two", "two");
         // Concurrent calls share one lookup.
         let (one, other) = tokio::join!(call(), call());
-        assert_eq!((result_text(&one.unwrap()), result_text(&other.unwrap())), ("two", "two"), "{variant}");
+        assert_eq!(
+            (result_text(&one.unwrap()), result_text(&other.unwrap())),
+            ("two", "two"),
+            "{variant}"
+        );
         assert_eq!(line_count(&command_log(&host)), 2, "{variant}");
         // The store's current secret is refused as well, so further calls do not query the store.
         change("three", "two");

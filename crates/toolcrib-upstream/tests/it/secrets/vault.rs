@@ -1,6 +1,6 @@
 //! Tests of the vault store against HashiCorp Vault's documented key-value API, version 2.
 
-use toolcrib_testkit::http::{ReceivedRequest, HttpServer, ScriptedResponse, BodyStep};
+use toolcrib_testkit::http::{BodyStep, HttpServer, ReceivedRequest, ScriptedResponse};
 
 use super::*;
 
@@ -12,7 +12,8 @@ fn vault_reply(request: &ReceivedRequest) -> ScriptedResponse {
         let text = format!(r#"{{"errors":[{errors}]}}"#);
         ScriptedResponse::status(status).header("content-type", "application/json").send(text)
     };
-    if request.header("x-vault-token") != Some(VAULT_TOKEN) || request.path.ends_with("/forbidden") {
+    if request.header("x-vault-token") != Some(VAULT_TOKEN) || request.path.ends_with("/forbidden")
+    {
         return refusal(403, "\"1 error occurred:\\n\\t* permission denied\\n\\n\"");
     }
     let data = |fields: &str| {
@@ -26,11 +27,14 @@ fn vault_reply(request: &ReceivedRequest) -> ScriptedResponse {
         "/v1/team/kv/data/one" => data(r#"{"only":"c4nary-one"}"#),
         "/v1/secret/data/sealed" => refusal(503, "\"Vault is sealed\""),
         "/v1/secret/data/huge" => {
-            let (part, reply) = (BodyStep::Send("x".repeat(1 << 16)), ScriptedResponse::status(200));
+            let (part, reply) =
+                (BodyStep::Send("x".repeat(1 << 16)), ScriptedResponse::status(200));
             (0..64).fold(reply, |reply, _| reply.then_step(part.clone()))
         }
         "/v1/secret/data/slow" => ScriptedResponse::unanswered(),
-        "/v1/secret/data/moved" => ScriptedResponse::status(307).header("location", "/v1/secret/data/app/db"),
+        "/v1/secret/data/moved" => {
+            ScriptedResponse::status(307).header("location", "/v1/secret/data/app/db")
+        }
         "/v1/secret/data/broken" => ScriptedResponse::json("{\"data\":{\"data\":\"c4nary\""),
         _ => refusal(404, ""),
     }
@@ -60,7 +64,9 @@ async fn min_69_secret_is_a_field_at_its_path() {
     assert_eq!(lookup(&host, &stores, "v:secret/app/db#port").await.unwrap(), "5432");
     assert_eq!(lookup(&host, &stores, "team:one").await.unwrap(), "c4nary-one");
     lookup(&host, &stores, "team:one").await.unwrap();
-    let request_count = |path: &str| server.requests().iter().filter(|request| request.path.ends_with(path)).count();
+    let request_count = |path: &str| {
+        server.requests().iter().filter(|request| request.path.ends_with(path)).count()
+    };
     // The second lookup is served from the cache.
     assert_eq!((request_count("/app/db"), request_count("/one")), (2, 1));
     host.close().await;

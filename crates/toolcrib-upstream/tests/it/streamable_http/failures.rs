@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use toolcrib_config::SecretString;
 use toolcrib_config::model::transport::Transport;
-use toolcrib_testkit::http::{ReceivedRequest, HttpServer, ScriptedResponse, BodyStep};
+use toolcrib_testkit::http::{BodyStep, HttpServer, ReceivedRequest, ScriptedResponse};
 use toolcrib_upstream::transport::{Credentials, HttpFault, Incoming, Link, LinkFault, OpenError};
 use toolcrib_wire::{Id, MessageLimits};
 
 use crate::link_fixture::{
-    TEST_TIMEOUT, LinkFixture, chain, expect_result, next_failure, headers, http_fault, is_about_a_second, next_incoming,
-    request, result_text, streamable,
+    LinkFixture, TEST_TIMEOUT, chain, expect_result, headers, http_fault, is_about_a_second,
+    next_failure, next_incoming, request, result_text, streamable,
 };
 
 /// A server that answers the method `bad` with the given reply and others successfully.
@@ -23,7 +23,10 @@ async fn server(bad: impl Fn() -> ScriptedResponse + Send + Sync + 'static) -> H
 }
 
 /// Returns the fault of one call, and checks that the next call on the link succeeds.
-async fn single_call_fault(fixture: &LinkFixture, bad: impl Fn() -> ScriptedResponse + Send + Sync + 'static) -> LinkFault {
+async fn single_call_fault(
+    fixture: &LinkFixture,
+    bad: impl Fn() -> ScriptedResponse + Send + Sync + 'static,
+) -> LinkFault {
     let server = server(bad).await;
     let mut link = fixture.http(&server.url("/mcp")).await;
     link.outbox.send(request(1, "bad", "{}")).await.unwrap();
@@ -31,7 +34,11 @@ async fn single_call_fault(fixture: &LinkFixture, bad: impl Fn() -> ScriptedResp
     assert_eq!(id, Id::from(1));
     check_next_call(&mut link).await;
     let received = server.requests();
-    assert_eq!(received.iter().filter(|received| received.body.contains("\"bad\"")).count(), 1, "replayed");
+    assert_eq!(
+        received.iter().filter(|received| received.body.contains("\"bad\"")).count(),
+        1,
+        "replayed"
+    );
     fault
 }
 
@@ -42,8 +49,10 @@ async fn check_next_call(link: &mut Link) {
 
 #[tokio::test]
 async fn dis_49_missing_credentials_error_has_server_challenge() {
-    let denied =
-        || ScriptedResponse::status(401).header("www-authenticate", "Bearer resource_metadata=\"http://x\"");
+    let denied = || {
+        ScriptedResponse::status(401)
+            .header("www-authenticate", "Bearer resource_metadata=\"http://x\"")
+    };
     let fault = single_call_fault(&LinkFixture::new(), denied).await;
     let HttpFault::Denied { status: 401, challenge: Some(challenge) } = http_fault(&fault) else {
         panic!("{fault:?}");
@@ -55,14 +64,20 @@ async fn dis_49_missing_credentials_error_has_server_challenge() {
 
 #[tokio::test]
 async fn rate_limit_error_has_retry_after() {
-    let fault = single_call_fault(&LinkFixture::new(), || ScriptedResponse::status(429).header("retry-after", "17")).await;
+    let fault = single_call_fault(&LinkFixture::new(), || {
+        ScriptedResponse::status(429).header("retry-after", "17")
+    })
+    .await;
     let HttpFault::RateLimited { retry_after } = http_fault(&fault) else { panic!("{fault:?}") };
     assert_eq!(*retry_after, Some(Duration::from_secs(17)));
 }
 
 #[tokio::test]
 async fn error_status_fault_has_body_excerpt() {
-    let fault = single_call_fault(&LinkFixture::new(), || ScriptedResponse::status(500).send("out of\n memory")).await;
+    let fault = single_call_fault(&LinkFixture::new(), || {
+        ScriptedResponse::status(500).send("out of\n memory")
+    })
+    .await;
     assert_eq!(
         chain(&fault),
         "cannot get an answer from the server: the server answered with status 500: out of memory"
@@ -73,7 +88,8 @@ async fn error_status_fault_has_body_excerpt() {
 
 #[tokio::test]
 async fn response_without_json_rpc_fails_call_at_once() {
-    let page = || ScriptedResponse::status(200).header("content-type", "text/html").send("<p>hello");
+    let page =
+        || ScriptedResponse::status(200).header("content-type", "text/html").send("<p>hello");
     let fault = single_call_fault(&LinkFixture::new(), page).await;
     assert!(matches!(http_fault(&fault), HttpFault::ContentType(found) if found == "text/html"));
     let fault = single_call_fault(&LinkFixture::new(), || ScriptedResponse::status(202)).await;
@@ -97,7 +113,9 @@ async fn malformed_body_is_reported_on_its_call() {
     let server = server(|| ScriptedResponse::json("<p>oops")).await;
     let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
     link.outbox.send(request(1, "bad", "{}")).await.unwrap();
-    let Incoming::Malformed { on, .. } = next_incoming(&mut link).await else { panic!("malformed") };
+    let Incoming::Malformed { on, .. } = next_incoming(&mut link).await else {
+        panic!("malformed")
+    };
     assert_eq!(on, Some(Id::from(1)));
     check_next_call(&mut link).await;
 }
@@ -118,7 +136,10 @@ async fn stalled_body_fails_call() {
     let mut fixture = LinkFixture::new();
     fixture.sse_read_timeout = Duration::from_millis(300);
     let start = Instant::now();
-    let fault = single_call_fault(&fixture, || ScriptedResponse::json("{\"jsonrpc\":").then_step(BodyStep::Stall)).await;
+    let fault = single_call_fault(&fixture, || {
+        ScriptedResponse::json("{\"jsonrpc\":").then_step(BodyStep::Stall)
+    })
+    .await;
     assert!(matches!(http_fault(&fault), HttpFault::ReadTimeout(_)), "{fault:?}");
     assert!(start.elapsed() < TEST_TIMEOUT / 2);
 }
@@ -127,7 +148,10 @@ async fn stalled_body_fails_call() {
 async fn hol_14_silent_stream_fails_and_comments_keep_it_alive() {
     let mut fixture = LinkFixture::new();
     fixture.sse_read_timeout = Duration::from_secs(2);
-    let fault = single_call_fault(&fixture, || ScriptedResponse::events().send(": hello\n\n").then_step(BodyStep::Stall)).await;
+    let fault = single_call_fault(&fixture, || {
+        ScriptedResponse::events().send(": hello\n\n").then_step(BodyStep::Stall)
+    })
+    .await;
     assert!(matches!(http_fault(&fault), HttpFault::ReadTimeout(_)), "{fault:?}");
 
     let alive = || {
@@ -174,7 +198,8 @@ async fn connect_timeout_does_not_limit_later_calls() {
 
 #[tokio::test]
 async fn unreachable_address_fails_call_without_secrets() {
-    let address = HttpServer::start(|_| ScriptedResponse::unanswered()).await.unwrap().url("/mcp?key=s3cret");
+    let address =
+        HttpServer::start(|_| ScriptedResponse::unanswered()).await.unwrap().url("/mcp?key=s3cret");
     let mut link = LinkFixture::new().http(&address).await;
     link.outbox.send(request(1, "initialize", "{}")).await.unwrap();
     let (_, fault) = next_failure(&mut link).await;
@@ -191,8 +216,10 @@ async fn cross_origin_redirect_is_reported_and_not_followed() {
     fixture.credentials = Credentials::Bearer(SecretString::new("s3cret"));
     for status in [302, 307, 308] {
         let location = location.clone();
-        let fault =
-            single_call_fault(&fixture, move || ScriptedResponse::status(status).header("location", &location)).await;
+        let fault = single_call_fault(&fixture, move || {
+            ScriptedResponse::status(status).header("location", &location)
+        })
+        .await;
         let HttpFault::Redirected { to } = http_fault(&fault) else { panic!("{fault:?}") };
         assert_eq!(*to, elsewhere.url("/mcp"));
     }
@@ -210,7 +237,9 @@ async fn oversized_response_fails_call() {
     let server = server(move || ScriptedResponse::events().event(&large())).await;
     let mut link = fixture.http(&server.url("/mcp")).await;
     link.outbox.send(request(1, "bad", "{}")).await.unwrap();
-    let Incoming::Malformed { fault, on } = next_incoming(&mut link).await else { panic!("malformed") };
+    let Incoming::Malformed { fault, on } = next_incoming(&mut link).await else {
+        panic!("malformed")
+    };
     assert_eq!((fault.id, on), (Some(Id::from(1)), Some(Id::from(1))));
     check_next_call(&mut link).await;
 }

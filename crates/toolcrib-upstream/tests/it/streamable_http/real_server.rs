@@ -3,7 +3,7 @@
 use toolcrib_wire::method;
 
 use crate::everything_server::EverythingServer;
-use crate::link_fixture::{INITIALIZE, LinkFixture, next_answer, close, notification, request};
+use crate::link_fixture::{INITIALIZE, LinkFixture, close, next_answer, notification, request};
 
 #[tokio::test]
 async fn server_everything_initializes_lists_tools_and_closes() {

@@ -6,14 +6,17 @@ use tokio::time::timeout;
 use toolcrib_config::model::auth::Auth;
 use toolcrib_config::model::transport::Transport;
 use toolcrib_config::{SecretString, Value};
-use toolcrib_testkit::http::{ReceivedRequest, HttpServer, ScriptedResponse, BodyStep};
-use toolcrib_upstream::transport::{Credentials, Incoming, Outgoing, OutgoingMessage, OutgoingKind};
+use toolcrib_testkit::http::{BodyStep, HttpServer, ReceivedRequest, ScriptedResponse};
+use toolcrib_upstream::transport::{
+    Credentials, Incoming, Outgoing, OutgoingKind, OutgoingMessage,
+};
 use toolcrib_wire::header::Header;
 use toolcrib_wire::{Id, Message, Packet, Version, build};
 
 use crate::link_fixture::{
-    TEST_TIMEOUT, LinkFixture, next_answer, cancelled, expect_result, next_failure, headers, http_fault, large_request,
-    next_message, next_incoming, notification, request, result_text, streamable,
+    LinkFixture, TEST_TIMEOUT, cancelled, expect_result, headers, http_fault, large_request,
+    next_answer, next_failure, next_incoming, next_message, notification, request, result_text,
+    streamable,
 };
 
 const PROGRESS: &str = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#;
@@ -111,7 +114,9 @@ fn credentials_debug_output_is_masked() {
 
 #[tokio::test]
 async fn modern_requests_repeat_method_and_name_in_headers_without_session() {
-    let server = HttpServer::start(|_| ScriptedResponse::json(result_text(1, 1)).header("mcp-session-id", "s"));
+    let server = HttpServer::start(|_| {
+        ScriptedResponse::json(result_text(1, 1)).header("mcp-session-id", "s")
+    });
     let server = server.await.unwrap();
     let mut spec = streamable(&server.url("/mcp"));
     spec.session_id = Some(Value::literal("configured"));
@@ -119,7 +124,9 @@ async fn modern_requests_repeat_method_and_name_in_headers_without_session() {
     let id = Id::from(1);
     let call = OutgoingMessage {
         raw: build::request(&id, "tools/call", None),
-        kind: OutgoingKind::Request { id, method: "tools/call".into(), name: Some("größe".into()) },
+        kind: OutgoingKind::Request {
+            id, method: "tools/call".into(), name: Some("größe".into())
+        },
         version: Some(Version::V2026_07_28),
         headers: vec![Header { name: "mcp-param-region".into(), value: "eu".to_owned() }],
     };
@@ -154,7 +161,9 @@ async fn unread_response_stream_does_not_block_other_calls() {
 
 #[tokio::test]
 async fn abandoned_request_closes_only_its_stream() {
-    let server = HttpServer::start(|_| ScriptedResponse::events().event(PROGRESS).then_step(BodyStep::Stall));
+    let server = HttpServer::start(|_| {
+        ScriptedResponse::events().event(PROGRESS).then_step(BodyStep::Stall)
+    });
     let server = server.await.unwrap();
     let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
     for id in [1, 2] {
@@ -179,7 +188,10 @@ async fn requests_wait_for_initialized_notification() {
     link.outbox.send(request(1, "tools/list", "{}")).await.unwrap();
     let start = Instant::now();
     expect_result(&mut link, 1, 1).await;
-    assert!(start.elapsed() >= Duration::from_millis(300), "the request waited for the notification");
+    assert!(
+        start.elapsed() >= Duration::from_millis(300),
+        "the request waited for the notification"
+    );
     assert!(server.requests()[0].body.contains("notifications/initialized"));
 }
 
@@ -195,9 +207,11 @@ async fn cancellation_is_sent_after_its_request() {
     link.outbox.send(large_request(1)).await.unwrap();
     link.outbox.send(cancelled(1)).await.unwrap();
     link.outbox.send(Outgoing::Abandon(Id::from(1))).await.unwrap();
-    let arrived = server.wait_for_request(|received| received.body.contains("notifications/cancelled")).await;
+    let arrived =
+        server.wait_for_request(|received| received.body.contains("notifications/cancelled")).await;
     arrived.unwrap();
-    let order: Vec<_> = server.requests().iter().map(|received| received.body.len() > 999).collect();
+    let order: Vec<_> =
+        server.requests().iter().map(|received| received.body.len() > 999).collect();
     assert_eq!(order, [true, false], "the request arrives first");
     assert!(server.wait_for_open_responses(0).await, "its response stream is closed");
 }
@@ -225,7 +239,9 @@ async fn dis_49_broken_stream_is_resumed_with_last_event_id_after_retry_delay() 
             .send(format!("id: e2\ndata: {PROGRESS}\n\n"))
             .then_step(BodyStep::Reset),
         Some("e2") => ScriptedResponse::events().send("id: e3\ndata:\n\n"),
-        Some("e3") => ScriptedResponse::events().send(format!("id: e4\ndata: {}\n\n", result_text(1, 7))),
+        Some("e3") => {
+            ScriptedResponse::events().send(format!("id: e4\ndata: {}\n\n", result_text(1, 7)))
+        }
         Some(other) => panic!("{other}"),
     });
     let server = server.await.unwrap();
@@ -235,7 +251,10 @@ async fn dis_49_broken_stream_is_resumed_with_last_event_id_after_retry_delay() 
     assert!(matches!(next_message(&mut link).await, Message::Notification(_)));
     expect_result(&mut link, 1, 7).await;
     let elapsed_time = start.elapsed();
-    assert!((Duration::from_millis(600)..TEST_TIMEOUT / 2).contains(&elapsed_time), "two retry delays: {elapsed_time:?}");
+    assert!(
+        (Duration::from_millis(600)..TEST_TIMEOUT / 2).contains(&elapsed_time),
+        "two retry delays: {elapsed_time:?}"
+    );
 
     let received = server.requests();
     let methods: Vec<_> = received.iter().map(|received| received.method.as_str()).collect();
@@ -247,14 +266,19 @@ async fn dis_49_broken_stream_is_resumed_with_last_event_id_after_retry_delay() 
 #[tokio::test]
 async fn modern_streams_are_not_resumed() {
     let server =
-        HttpServer::start(|_| ScriptedResponse::events().send("id: e1\nretry: 1\ndata:\n\n")).await.unwrap();
+        HttpServer::start(|_| ScriptedResponse::events().send("id: e1\nretry: 1\ndata:\n\n"))
+            .await
+            .unwrap();
     let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
     let Outgoing::Message(mut call) = request(1, "tools/call", "{}") else { unreachable!() };
     call.version = Some(Version::V2026_07_28);
     link.outbox.send(Outgoing::Message(call)).await.unwrap();
     let (id, fault) = next_failure(&mut link).await;
     assert_eq!(id, Id::from(1));
-    assert_eq!(http_fault(&fault).to_string(), "the server ended the response without an answer to the request");
+    assert_eq!(
+        http_fault(&fault).to_string(),
+        "the server ended the response without an answer to the request"
+    );
     assert_eq!(server.requests().len(), 1);
 }
 
@@ -267,7 +291,9 @@ async fn json_rpc_error_with_error_status_reaches_call() {
     let server = server.await.unwrap();
     let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
     link.outbox.send(request(1, "tools/call", "{}")).await.unwrap();
-    let Message::Response(response) = next_message(&mut link).await else { panic!("expected a response") };
+    let Message::Response(response) = next_message(&mut link).await else {
+        panic!("expected a response")
+    };
     assert_eq!(response.into_result().unwrap_err().code, -32020);
 }
 
@@ -288,7 +314,8 @@ async fn redirect_within_origin_resends_message() {
 
 #[tokio::test]
 async fn closed_link_reports_close_last() {
-    let server = HttpServer::start(|_| ScriptedResponse::events().then_step(BodyStep::Stall)).await.unwrap();
+    let server =
+        HttpServer::start(|_| ScriptedResponse::events().then_step(BodyStep::Stall)).await.unwrap();
     let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
     link.outbox.send(request(1, "tools/call", "{}")).await.unwrap();
     assert!(server.wait_for_open_responses(1).await);

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use toolcrib_config::Value;
 use toolcrib_config::model::transport::Transport;
-use toolcrib_testkit::http::{ReceivedRequest, HttpServer, ScriptedResponse, BodyStep};
+use toolcrib_testkit::http::{BodyStep, HttpServer, ReceivedRequest, ScriptedResponse};
 use toolcrib_upstream::transport::{CloseReason, HttpFault};
 use toolcrib_wire::{Id, Message};
 
 use crate::link_fixture::{
-    INITIALIZE, LinkFixture, close, next_close_reason, expect_result, next_failure, http_fault, next_message, notification,
-    request, result_text, streamable,
+    INITIALIZE, LinkFixture, close, expect_result, http_fault, next_close_reason, next_failure,
+    next_message, notification, request, result_text, streamable,
 };
 
 const CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
@@ -30,7 +30,8 @@ fn session_reply(received: &ReceivedRequest) -> Option<ScriptedResponse> {
 #[tokio::test]
 async fn dom_10_configured_session_id_is_sent_from_first_post() {
     for (configured, sent) in [(Some("mine"), Some("mine")), (Some(""), None), (None, None)] {
-        let server = HttpServer::start(|_| ScriptedResponse::json(result_text(1, 1))).await.unwrap();
+        let server =
+            HttpServer::start(|_| ScriptedResponse::json(result_text(1, 1))).await.unwrap();
         let mut spec = streamable(&server.url("/mcp"));
         spec.session_id = configured.map(Value::literal);
         let mut link = LinkFixture::new().open(&Transport::StreamableHttp(spec)).await;
@@ -42,8 +43,9 @@ async fn dom_10_configured_session_id_is_sent_from_first_post() {
 
 #[tokio::test]
 async fn dom_09_session_id_of_initialize_is_sent_afterwards() {
-    let server =
-        HttpServer::start(|received| session_reply(received).unwrap_or_else(|| ScriptedResponse::json(result_text(2, 2))));
+    let server = HttpServer::start(|received| {
+        session_reply(received).unwrap_or_else(|| ScriptedResponse::json(result_text(2, 2)))
+    });
     let server = server.await.unwrap();
     let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
     link.outbox.send(request(1, "initialize", INITIALIZE)).await.unwrap();
@@ -61,7 +63,9 @@ async fn dom_09_session_id_of_initialize_is_sent_afterwards() {
 async fn listen_stream_delivers_server_messages_and_is_reopened() {
     let server = HttpServer::start(|received| {
         session_reply(received).unwrap_or_else(|| match received.header("last-event-id") {
-            None => ScriptedResponse::events().send(format!("id: a\nretry: 50\ndata: {CHANGED}\n\n")),
+            None => {
+                ScriptedResponse::events().send(format!("id: a\nretry: 50\ndata: {CHANGED}\n\n"))
+            }
             Some(_) => ScriptedResponse::events().event(CHANGED).then_step(BodyStep::Stall),
         })
     });
@@ -73,13 +77,18 @@ async fn listen_stream_delivers_server_messages_and_is_reopened() {
     for _ in 0..2 {
         assert!(matches!(next_message(&mut link).await, Message::Notification(_)));
     }
-    let again = server.wait_for_request(|received| received.header("last-event-id") == Some("a")).await.unwrap();
+    let again = server
+        .wait_for_request(|received| received.header("last-event-id") == Some("a"))
+        .await
+        .unwrap();
     assert_eq!((again.method.as_str(), again.header("mcp-session-id")), ("GET", Some("s-1")));
 }
 
 #[tokio::test]
 async fn unsupported_listen_stream_is_requested_once() {
-    let server = HttpServer::start(|received| session_reply(received).unwrap_or_else(|| ScriptedResponse::status(405)));
+    let server = HttpServer::start(|received| {
+        session_reply(received).unwrap_or_else(|| ScriptedResponse::status(405))
+    });
     let server = server.await.unwrap();
     let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
     link.outbox.send(request(1, "initialize", INITIALIZE)).await.unwrap();
@@ -112,8 +121,9 @@ async fn not_found_on_get_keeps_session() {
 #[tokio::test]
 async fn dis_16_hol_15_close_deletes_session_if_configured() {
     for terminate in [true, false] {
-        let server =
-            HttpServer::start(|received| session_reply(received).unwrap_or_else(|| ScriptedResponse::status(405)));
+        let server = HttpServer::start(|received| {
+            session_reply(received).unwrap_or_else(|| ScriptedResponse::status(405))
+        });
         let server = server.await.unwrap();
         let mut spec = streamable(&server.url("/mcp"));
         spec.terminate_on_close = terminate;
@@ -142,7 +152,9 @@ async fn close_without_session_sends_no_delete() {
 
 #[tokio::test]
 async fn queued_messages_are_sent_before_close() {
-    let server = HttpServer::start(|received| session_reply(received).unwrap_or_else(|| ScriptedResponse::status(405)));
+    let server = HttpServer::start(|received| {
+        session_reply(received).unwrap_or_else(|| ScriptedResponse::status(405))
+    });
     let server = server.await.unwrap();
     let link = LinkFixture::new().http(&server.url("/mcp")).await;
     for n in 0..20 {
@@ -168,13 +180,16 @@ async fn lost_configured_session_is_replaced() {
     expect_result(&mut link, 2, 2).await;
     close(link).await;
     let received = server.requests();
-    let sessions: Vec<_> = received.iter().map(|received| received.header("mcp-session-id")).collect();
+    let sessions: Vec<_> =
+        received.iter().map(|received| received.header("mcp-session-id")).collect();
     assert_eq!(sessions[..3], [Some("old"), None, Some("s-1")]);
 }
 
 #[tokio::test]
 async fn lost_session_ends_link_without_replay() {
-    let server = HttpServer::start(|received| session_reply(received).unwrap_or_else(|| ScriptedResponse::status(404)));
+    let server = HttpServer::start(|received| {
+        session_reply(received).unwrap_or_else(|| ScriptedResponse::status(404))
+    });
     let server = server.await.unwrap();
     let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
     link.outbox.send(request(1, "initialize", INITIALIZE)).await.unwrap();
@@ -187,6 +202,7 @@ async fn lost_session_ends_link_without_replay() {
     let CloseReason::Broken(fault) = next_close_reason(&mut link).await else { panic!("broken") };
     assert!(http_fault(&fault).to_string().contains("has to be initialised again"));
     close(link).await;
-    let methods: Vec<_> = server.requests().iter().map(|received| received.method.clone()).collect();
+    let methods: Vec<_> =
+        server.requests().iter().map(|received| received.method.clone()).collect();
     assert_eq!(methods, ["POST", "POST"], "neither a replay nor a DELETE");
 }

@@ -8,14 +8,16 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{advance, pause, resume, timeout};
 use toolcrib_config::SecretString;
-use toolcrib_testkit::http::{ReceivedRequest, HttpServer, ScriptedResponse, BodyStep};
+use toolcrib_testkit::http::{BodyStep, HttpServer, ReceivedRequest, ScriptedResponse};
 use toolcrib_upstream::transport::{
-    BoxFuture, Credentials, Denial, HttpFault, Incoming, Link, TokenError, TokenProvider, TokenErrorKind,
+    BoxFuture, Credentials, Denial, HttpFault, Incoming, Link, TokenError, TokenErrorKind,
+    TokenProvider,
 };
 use toolcrib_wire::Message;
 
 use crate::link_fixture::{
-    INITIALIZE, LinkFixture, expect_result, http_fault, next_message, next_incoming, notification, request, result_text,
+    INITIALIZE, LinkFixture, expect_result, http_fault, next_incoming, next_message, notification,
+    request, result_text,
 };
 
 /// Longer than the delivery timeout.
@@ -94,7 +96,9 @@ async fn server() -> HttpServer {
     let script = |received: &ReceivedRequest| {
         let may = received.header("authorization") == Some("Bearer two");
         match received.method.as_str() {
-            "POST" if received.body.contains("\"initialize\"") => ScriptedResponse::json(result_text(1, 1)),
+            "POST" if received.body.contains("\"initialize\"") => {
+                ScriptedResponse::json(result_text(1, 1))
+            }
             "POST" if !received.body.contains("\"id\"") => ScriptedResponse::status(202),
             _ if !may => ScriptedResponse::status(401).send("unknown token"),
             "GET" => ScriptedResponse::events().event(CHANGED).then_step(BodyStep::Stall),
@@ -147,7 +151,9 @@ async fn listen_stream_is_reopened_after_token_renewal() {
 async fn denied_listen_stream_is_retried_boundedly() {
     let server = HttpServer::start(|received| match received.method.as_str() {
         "GET" => ScriptedResponse::status(401),
-        "POST" if received.body.contains("\"initialize\"") => ScriptedResponse::json(result_text(1, 1)),
+        "POST" if received.body.contains("\"initialize\"") => {
+            ScriptedResponse::json(result_text(1, 1))
+        }
         "POST" if !received.body.contains("\"id\"") => ScriptedResponse::status(202),
         _ => ScriptedResponse::json(result_text(2, 2)),
     });

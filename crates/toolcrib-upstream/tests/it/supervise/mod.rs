@@ -6,10 +6,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use toolcrib_config::ServerSpec;
 use toolcrib_testkit::scripted::{Script, Step};
-use toolcrib_upstream::conn::{ConnUpdate, ServerState, Demand};
-use toolcrib_upstream::supervise::{DedicatedOptions, Server, Supervisor, ServerOptions, SupervisorListener, ConnRole};
+use toolcrib_upstream::conn::{ConnUpdate, Demand, ServerState};
+use toolcrib_upstream::supervise::{
+    ConnRole, DedicatedOptions, Server, ServerOptions, Supervisor, SupervisorListener,
+};
 
-use crate::test_host::{TestHost, session_client, is_alive, result_text, call_tool, wait_until, with_time_limit};
+use crate::test_host::{
+    TestHost, call_tool, is_alive, result_text, session_client, wait_until, with_time_limit,
+};
 
 /// Time limit for a failing test.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -65,7 +69,8 @@ async fn failed_servers_do_not_affect_a_healthy_one() {
     let permit = with_time_limit(servers[2].main().acquire_session(Demand::Call)).await.unwrap();
     call_tool(&permit.session, "echo", &json!({})).await.unwrap();
     for bad in &servers[..2] {
-        wait_until("the first failure", || bad.main().view().lifecycle.last_error().is_some()).await;
+        wait_until("the first failure", || bad.main().view().lifecycle.last_error().is_some())
+            .await;
     }
     drop(permit);
     with_time_limit(supervisor.close(LIMIT)).await;
@@ -85,7 +90,9 @@ async fn dis_16_min_27_closing_ends_every_server() {
     with_time_limit(supervisor.close(LIMIT)).await;
     assert!(pids.iter().all(|pid| !is_alive(*pid)));
     assert!(supervisor.servers().is_empty());
-    assert!(servers.iter().all(|server| server.main().view().lifecycle.state() == ServerState::Stopped));
+    assert!(
+        servers.iter().all(|server| server.main().view().lifecycle.state() == ServerState::Stopped)
+    );
     host.close().await;
 }
 
@@ -93,7 +100,8 @@ async fn dis_16_min_27_closing_ends_every_server() {
 async fn replaced_server_drains_while_the_new_one_serves() {
     let host = TestHost::new();
     let script = Script::default().on("tools/call slow", [Step::Sleep(400), Step::Respond]);
-    let (supervisor, servers) = start_servers(&host, json!({"it": host.scripted(script, "log")})).await;
+    let (supervisor, servers) =
+        start_servers(&host, json!({"it": host.scripted(script, "log")})).await;
     let old = &servers[0];
     let permit = with_time_limit(old.main().acquire_session(Demand::Call)).await.unwrap();
     let old_pid = pid(old);
@@ -105,7 +113,8 @@ async fn replaced_server_drains_while_the_new_one_serves() {
     };
     let replace = async {
         wait_until("the call", || host.count("log", "tools/call") == 1).await;
-        let new = with_time_limit(supervisor.add_server(Arc::clone(old.spec()), terms(&host))).await;
+        let new =
+            with_time_limit(supervisor.add_server(Arc::clone(old.spec()), terms(&host))).await;
         with_time_limit(new.main().acquire_session(Demand::Call)).await.unwrap();
         supervisor.retire(old);
         assert_eq!(supervisor.draining(), 1);

@@ -8,9 +8,13 @@ use crate::test_host::{tool_names, wait_until};
 
 /// The server supports the legacy era only and requests roots by itself.
 async fn explore(entry: Value) {
-    let server = ThirdPartyServer::connect(host(), &entry, json!({"name": "Ada", "check": true})).await;
+    let server =
+        ThirdPartyServer::connect(host(), &entry, json!({"name": "Ada", "check": true})).await;
     // DIS-14: some tools appear after the handshake, with a notification.
-    wait_until("all tools", || tool_names(&server.catalog()).contains(&"trigger-elicitation-request")).await;
+    wait_until("all tools", || {
+        tool_names(&server.catalog()).contains(&"trigger-elicitation-request")
+    })
+    .await;
     let (version, [tools, prompts, resources, templates]) = server.offered_counts();
     assert_eq!((version, prompts, resources, templates), ("2025-11-25", 4, 7, 2));
     assert!(tools > 12, "{tools}");

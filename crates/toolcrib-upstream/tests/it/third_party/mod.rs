@@ -11,12 +11,14 @@ use std::task::Poll;
 
 use serde_json::{Value, json};
 use toolcrib_upstream::conn::peer::{
-    HandlerFuture, ServerRequest, CallOptions, RequestHandler, ProgressMode, mailbox,
+    CallOptions, HandlerFuture, ProgressMode, RequestHandler, ServerRequest, mailbox,
 };
-use toolcrib_upstream::conn::{Catalog, Conn, ConnEvent, Session, SessionPermit, Demand};
+use toolcrib_upstream::conn::{Catalog, Conn, ConnEvent, Demand, Session, SessionPermit};
 use toolcrib_wire::{Era, RawJson, RpcError};
 
-use crate::test_host::{TestHost, session_client, tool_names, options, wait_until, with_time_limit};
+use crate::test_host::{
+    TestHost, options, session_client, tool_names, wait_until, with_time_limit,
+};
 
 /// A running third-party server with a connection to it.
 struct ThirdPartyServer {
@@ -52,7 +54,9 @@ impl ThirdPartyServer {
         let mut setup = host.setup(host.server(entry));
         setup.client = session_client(json!({"roots": {}, "elicitation": {}}), user);
         let conn = host.start_with(setup);
-        let permit = with_time_limit(conn.acquire_session(Demand::Call)).await.unwrap_or_else(|why| panic!("{why:?}"));
+        let permit = with_time_limit(conn.acquire_session(Demand::Call))
+            .await
+            .unwrap_or_else(|why| panic!("{why:?}"));
         ThirdPartyServer { host, conn, permit, requests }
     }
 
@@ -82,8 +86,10 @@ impl ThirdPartyServer {
     }
 
     async fn request(&self, method: &str, params: &Value) -> Value {
-        let call = self.session().call(method, RawJson::from_value(params).unwrap(), options(), None);
-        let body = with_time_limit(call).await.unwrap_or_else(|why| panic!("{method} {params}: {why:?}"));
+        let call =
+            self.session().call(method, RawJson::from_value(params).unwrap(), options(), None);
+        let body =
+            with_time_limit(call).await.unwrap_or_else(|why| panic!("{method} {params}: {why:?}"));
         serde_json::from_str(body.json().text()).unwrap()
     }
 
@@ -110,7 +116,9 @@ impl ThirdPartyServer {
         let options =
             CallOptions { progress: ProgressMode::Deliver(Arc::new(sender)), ..options() };
         let params = RawJson::from_value(&json!({"name": tool, "arguments": arguments})).unwrap();
-        let body = with_time_limit(self.session().call("tools/call", params, options, None)).await.unwrap();
+        let body = with_time_limit(self.session().call("tools/call", params, options, None))
+            .await
+            .unwrap();
         let mut steps = Vec::new();
         while let Some(params) = with_time_limit(updates.next()).await {
             let params: Value = serde_json::from_str(params.params().text()).unwrap();
@@ -143,7 +151,10 @@ impl ThirdPartyServer {
     }
 
     async fn expect_request(&self, method: &str) {
-        wait_until(method, || self.requests.lock().unwrap().iter().any(|requests| requests == method)).await;
+        wait_until(method, || {
+            self.requests.lock().unwrap().iter().any(|requests| requests == method)
+        })
+        .await;
     }
 
     /// Calls a tool that changes the tool list, and waits for the new list.

@@ -18,7 +18,8 @@ async fn filesystem_server_works_in_the_requested_roots() {
     let note = host.path().join("note.txt");
     let elsewhere = tempfile::tempdir().unwrap();
     let args = [elsewhere.path().to_str().unwrap()];
-    let server = ThirdPartyServer::connect(host, &entry("mcp-server-filesystem", &args), json!({})).await;
+    let server =
+        ThirdPartyServer::connect(host, &entry("mcp-server-filesystem", &args), json!({})).await;
     assert_eq!(server.offered_counts(), ("2025-11-25", [14, 0, 0, 0]));
     server.expect_request("roots/list").await;
     // The server requests roots after the handshake and does not report when it has them.
@@ -50,7 +51,8 @@ async fn memory_server_stores_entities() {
 #[tokio::test]
 async fn sequential_thinking_server_counts_thoughts() {
     let server =
-        ThirdPartyServer::connect(host(), &entry("mcp-server-sequential-thinking", &[]), json!({})).await;
+        ThirdPartyServer::connect(host(), &entry("mcp-server-sequential-thinking", &[]), json!({}))
+            .await;
     assert_eq!(server.offered_counts(), ("2025-11-25", [1, 0, 0, 0]));
     let thought = json!({"thought": "first", "thoughtNumber": 1, "totalThoughts": 2, "nextThoughtNeeded": true});
     server.drop_sent_call("sequentialthinking", &thought).await;

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use toolcrib_testkit::{command, peers};
 
 use super::{ThirdPartyServer, host};
-use crate::test_host::wait_until;
 use crate::network_server::NetworkServer;
+use crate::test_host::wait_until;
 
 fn entry(package: &str, args: &[&str]) -> Value {
     json!({"command": peers::python_program("v2", package, package).unwrap(), "args": args})

@@ -38,14 +38,17 @@ async fn explore(entry: Value, version: &str) {
 #[tokio::test]
 async fn dis_14_dkr_39_the_rust_sdk_over_stdio() {
     for (era, version) in ERAS {
-        explore(json!({"command": peers::rmcp_peer().unwrap(), "args": [era, "stdio"]}), version).await;
+        explore(json!({"command": peers::rmcp_peer().unwrap(), "args": [era, "stdio"]}), version)
+            .await;
     }
 }
 
 #[tokio::test]
 async fn dis_14_dis_48_dkr_39_the_rust_sdk_over_http() {
     for (era, version) in ERAS {
-        let server = NetworkServer::start_reporting_address(&peers::rmcp_peer().unwrap(), &[era, "http"]).await;
+        let server =
+            NetworkServer::start_reporting_address(&peers::rmcp_peer().unwrap(), &[era, "http"])
+                .await;
         explore(json!({"url": server.url("/mcp")}), version).await;
     }
 }

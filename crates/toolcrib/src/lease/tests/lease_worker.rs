@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until, timeout};
 
-use super::super::{LeasePool, SessionRequest, SessionOpener, AcquireError};
+use super::super::{AcquireError, LeasePool, SessionOpener, SessionRequest};
 use super::*;
 
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -92,7 +92,11 @@ impl TestPool {
 }
 
 fn slow(start: u64, stop: u64) -> FakeSessions {
-    FakeSessions { start: Duration::from_secs(start), stop: Duration::from_secs(stop), ..FakeSessions::default() }
+    FakeSessions {
+        start: Duration::from_secs(start),
+        stop: Duration::from_secs(stop),
+        ..FakeSessions::default()
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -128,13 +132,15 @@ async fn ten_concurrent_first_calls_open_one_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn acquire_times_out_with_a_resource_error()
- {
+async fn acquire_times_out_with_a_resource_error() {
     let test = TestPool::new(per_dialog(1), FakeSessions::default());
     let held = test.acquire("a").await.unwrap();
     let start = Instant::now();
     let error = test.acquire("b").await.unwrap_err();
-    assert_eq!((start.elapsed().as_secs(), error.is_resource_exhausted()), (DEADLINE.as_secs(), true));
+    assert_eq!(
+        (start.elapsed().as_secs(), error.is_resource_exhausted()),
+        (DEADLINE.as_secs(), true)
+    );
     assert_eq!(error.to_string(), "no session of server `s` became free in time");
     // The caller has left the queue, so the freed session is not reserved for it.
     drop(held);
@@ -171,7 +177,10 @@ async fn full_queue_refuses_immediately() {
 async fn slow_open_continues_for_the_next_caller() {
     let test = TestPool::new(per_dialog(0), slow(8, 0));
     let error = test.acquire("a").await.unwrap_err();
-    assert_eq!((&error, error.is_resource_exhausted()), (&AcquireError::OpenTimeout { server: "s".into() }, false));
+    assert_eq!(
+        (&error, error.is_resource_exhausted()),
+        (&AcquireError::OpenTimeout { server: "s".into() }, false)
+    );
     let start = Instant::now();
     assert_eq!(*test.acquire("a").await.unwrap(), 1);
     assert_eq!(start.elapsed().as_secs(), 3, "the opening started with the first call");
@@ -191,7 +200,8 @@ async fn failed_open_fails_all_waiters_and_the_next_call_retries() {
 
 #[tokio::test(start_paused = true)]
 async fn worker_closes_idle_leases() {
-    let test = TestPool::new(LeasePolicy { idle: 2 * DEADLINE, ..per_dialog(0) }, FakeSessions::default());
+    let test =
+        TestPool::new(LeasePolicy { idle: 2 * DEADLINE, ..per_dialog(0) }, FakeSessions::default());
     let mut changes = test.pool.changes();
     let guard = test.acquire("a").await.unwrap();
     sleep(3 * DEADLINE).await;
@@ -223,7 +233,8 @@ async fn ending_a_dialog_aborts_its_open() {
 
 #[tokio::test(start_paused = true)]
 async fn first_dialog_gets_the_catalog_session() {
-    let test = TestPool::new(per_dialog(0), FakeSessions { opened: 1.into(), ..FakeSessions::default() });
+    let test =
+        TestPool::new(per_dialog(0), FakeSessions { opened: 1.into(), ..FakeSessions::default() });
     test.sessions.open.lock().unwrap().insert(1);
     test.pool.add_session(1, ERA);
     assert_eq!(*test.acquire("a").await.unwrap(), 1);

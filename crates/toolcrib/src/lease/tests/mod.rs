@@ -1,7 +1,7 @@
 //! Tests of the lease table step by step, with random events, and through the worker.
 
-mod properties;
 mod lease_worker;
+mod properties;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use toolcrib_config::model::policy::{SessionPolicy, SessionScope};
 use toolcrib_wire::Era;
 
-use super::lease_table::LeaseTable;
 use super::event::{LeaseEffect, LeaseEvent};
+use super::lease_table::LeaseTable;
 use super::session_entry::{SessionId, WaiterId};
 use super::{Lease, LeasePolicy, reminder_for_lease};
 
@@ -104,7 +104,9 @@ impl TestTable {
 
 fn short(effect: &LeaseEffect) -> String {
     match effect {
-        LeaseEffect::Grant { waiter_id, session_id } => format!("{} gets #{}", waiter_id.0, session_id.0),
+        LeaseEffect::Grant { waiter_id, session_id } => {
+            format!("{} gets #{}", waiter_id.0, session_id.0)
+        }
         LeaseEffect::Refuse { waiter_id, reason } => format!("{} refused: {reason:?}", waiter_id.0),
         LeaseEffect::Open { session_id, .. } => format!("open #{}", session_id.0),
         LeaseEffect::Close(session_id) => format!("close #{}", session_id.0),
@@ -121,7 +123,11 @@ fn try_acquire_needs_an_open_session_with_room_and_no_waiters() {
     };
     assert_eq!(acquire(&mut table, "a"), None, "no session was opened");
     table.acquire(1, "a");
-    assert_eq!(acquire(&mut table, "a"), None, "the session is being opened and a call waits for it");
+    assert_eq!(
+        acquire(&mut table, "a"),
+        None,
+        "the session is being opened and a call waits for it"
+    );
     table.opened(1);
     assert_eq!(acquire(&mut table, "b"), None, "the session belongs to another dialog");
     assert_eq!(acquire(&mut table, "a"), Some(SessionId(1)));
@@ -147,7 +153,11 @@ fn principal_has_a_session_limit_and_its_own_queue() {
     assert_eq!(acquire(&mut table, 2, "b", "ada"), ["open #2"]);
     assert_eq!(acquire(&mut table, 3, "c", "ada"), NOTHING, "ada has reached her limit");
     assert_eq!(acquire(&mut table, 4, "d", "ada"), ["4 refused: Full"]);
-    assert_eq!(acquire(&mut table, 5, "e", "bob"), ["open #3"], "other principals do not wait for ada");
+    assert_eq!(
+        acquire(&mut table, 5, "e", "bob"),
+        ["open #3"],
+        "other principals do not wait for ada"
+    );
     assert_eq!(acquire(&mut table, 6, "f", "bob"), NOTHING, "the server has no room");
     table.opened(1);
     // A closing session counts until it is closed.
@@ -201,7 +211,8 @@ fn reminder_exists_only_with_the_policy() {
     table.acquire(1, "a");
     table.opened(1);
     let [lease] = &table.leases()[..] else { panic!() };
-    let with = |scope, wanted| SessionPolicy { scope, reminder: wanted, ..SessionPolicy::default() };
+    let with =
+        |scope, wanted| SessionPolicy { scope, reminder: wanted, ..SessionPolicy::default() };
     assert!(reminder_for_lease(lease, &with(SessionScope::PerConversation, true)).is_some());
     assert_eq!(reminder_for_lease(lease, &with(SessionScope::PerConversation, false)), None);
     assert_eq!(reminder_for_lease(lease, &with(SessionScope::PerCall, true)), None);
@@ -247,7 +258,8 @@ fn dom_64_shared_scope_has_one_session_and_no_leases() {
 #[test]
 fn shared_scope_opens_one_session_per_era_within_the_limit() {
     for (max_instances, second) in [(0, vec!["open #2"]), (1, vec!["2 gets #1"])] {
-        let mut table = TestTable::new(LeasePolicy { max_instances, ..terms(SessionScope::Shared) });
+        let mut table =
+            TestTable::new(LeasePolicy { max_instances, ..terms(SessionScope::Shared) });
         table.acquire_in_era(Era::Legacy, 1, "a");
         table.opened(1);
         assert_eq!(table.acquire_in_era(Era::Modern, 2, "b"), second, "{max_instances}");
@@ -275,7 +287,8 @@ fn dis_17_concurrent_first_calls_open_one_session() {
 
 #[test]
 fn per_call_scope_opens_a_session_per_call() {
-    let mut table = TestTable::new(LeasePolicy { max_instances: 1, ..terms(SessionScope::PerCall) });
+    let mut table =
+        TestTable::new(LeasePolicy { max_instances: 1, ..terms(SessionScope::PerCall) });
     assert_eq!(table.acquire(1, "a"), ["open #1"]);
     assert_eq!(table.opened(1), ["1 gets #1"]);
     assert_eq!(table.acquire(2, "a"), NOTHING);
@@ -310,7 +323,10 @@ fn queue_is_bounded_and_ignores_waiters_for_their_own_open() {
     assert_eq!(table.acquire(5, "c"), ["5 refused: Full"]);
     table.step(LeaseEvent::Cancel(WaiterId(4)));
     assert_eq!(table.acquire(6, "c"), NOTHING);
-    assert!(table.table.is_waiting_for_open(WaiterId(3)) && !table.table.is_waiting_for_open(WaiterId(6)));
+    assert!(
+        table.table.is_waiting_for_open(WaiterId(3))
+            && !table.table.is_waiting_for_open(WaiterId(6))
+    );
 }
 
 #[test]
@@ -333,7 +349,9 @@ fn idle_lease_is_closed_and_a_used_one_is_not() {
 
 #[test]
 fn shared_sessions_have_no_idle_timeout() {
-    let of = |scope| LeasePolicy::from_session_policy(&SessionPolicy { scope, ..SessionPolicy::default() }).idle;
+    let of = |scope| {
+        LeasePolicy::from_session_policy(&SessionPolicy { scope, ..SessionPolicy::default() }).idle
+    };
     assert_eq!(of(SessionScope::Shared), Duration::ZERO);
     assert_eq!(of(SessionScope::PerConversation), Duration::from_secs(600));
 }
@@ -406,7 +424,11 @@ fn ending_a_dialog_closes_its_sessions_and_refuses_its_waiters() {
     table.opened(1);
     table.acquire(2, "b");
     assert_eq!(table.step(LeaseEvent::DialogEnded("b".into())), ["2 refused: DialogEnded"]);
-    assert_eq!(table.step(LeaseEvent::DialogEnded("a".into())), ["close #1"], "with or without calls in flight");
+    assert_eq!(
+        table.step(LeaseEvent::DialogEnded("a".into())),
+        ["close #1"],
+        "with or without calls in flight"
+    );
     assert_eq!(table.leases(), []);
 }
 
@@ -419,7 +441,11 @@ fn dom_79_and_80_retired_server_finishes_waiting_calls_and_refuses_new_ones() {
     table.opened(2);
     table.call_ended(2);
     table.acquire(3, "c");
-    assert_eq!(table.step(LeaseEvent::Retire), ["close #2"], "DOM-79: the session with a call in flight stays");
+    assert_eq!(
+        table.step(LeaseEvent::Retire),
+        ["close #2"],
+        "DOM-79: the session with a call in flight stays"
+    );
     assert_eq!(table.acquire(4, "a"), ["4 refused: Retired"]);
     assert_eq!(table.closed(2), ["open #3"], "calls from before the retirement are served");
     assert_eq!(table.opened(3), ["3 gets #3"]);
@@ -447,7 +473,11 @@ fn close_all_lets_the_next_calls_open_new_sessions() {
     table.acquire(1, "a");
     table.opened(1);
     table.acquire(2, "b");
-    assert_eq!(table.step(LeaseEvent::CloseAll), ["close #1", "close #2", "open #3"], "`b` still waits");
+    assert_eq!(
+        table.step(LeaseEvent::CloseAll),
+        ["close #1", "close #2", "open #3"],
+        "`b` still waits"
+    );
     assert_eq!(table.acquire(3, "a"), ["open #4"]);
 }
 

@@ -194,12 +194,13 @@ impl Model {
         for effect in effects {
             let LeaseEffect::Open { dialog: Some(dialog), .. } = effect else { continue };
             let refused = |waiter_id: u64| {
-                effects
-                    .iter()
-                    .any(|e| matches!(e, LeaseEffect::Refuse { waiter_id: t, .. } if t.0 == waiter_id))
+                effects.iter().any(
+                    |e| matches!(e, LeaseEffect::Refuse { waiter_id: t, .. } if t.0 == waiter_id),
+                )
             };
             let is_served = |waiter_id: u64, dialog: &String| {
-                self.table.dialogs().contains(dialog) || self.table.table.is_waiting_for_open(WaiterId(waiter_id))
+                self.table.dialogs().contains(dialog)
+                    || self.table.table.is_waiting_for_open(WaiterId(waiter_id))
             };
             let waiting = self.waiting.iter().filter(|(waiter_id, _)| !refused(**waiter_id));
             let earlier = waiting

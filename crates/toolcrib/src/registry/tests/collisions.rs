@@ -61,7 +61,8 @@ fn dom_90_collision_rejects_only_that_server_with_reject_server() {
 #[test]
 fn min_46_collision_with_a_reserved_name_refuses_the_server() {
     let text = "servers: [{ ServerName: github, Transport: stdio, Command: x }]";
-    let mut registry = TestRegistry::from_file(Dialect::Minion, text).tools("github", &["list", "create"]);
+    let mut registry =
+        TestRegistry::from_file(Dialect::Minion, text).tools("github", &["list", "create"]);
     registry.reserved_tools = vec!["mcp_github_create".to_owned()];
     let (snapshot, problems) = registry.plan();
     assert_eq!(names(snapshot.view(None)), [""; 0]);
@@ -85,7 +86,9 @@ fn min_45_server_without_tools_is_refused_with_require_tools() {
 #[test]
 fn min_47_server_names_with_common_prefix_stay_separate() {
     let text = "servers: [{ ServerName: git, Transport: stdio, Command: x }, { ServerName: git_hub, Transport: stdio, Command: x }]";
-    let registry = TestRegistry::from_file(Dialect::Minion, text).tools("git", &["log"]).tools("git_hub", &["log"]);
+    let registry = TestRegistry::from_file(Dialect::Minion, text)
+        .tools("git", &["log"])
+        .tools("git_hub", &["log"]);
     assert_eq!(listed(&registry), ["mcp_git_log", "mcp_git_hub_log"]);
     let gone = registry.presence("git", Presence::Disabled);
     assert_eq!(listed(&gone), ["mcp_git_hub_log"]);
@@ -98,16 +101,24 @@ fn min_47_server_names_with_common_prefix_stay_separate() {
 #[test]
 fn dom_20_server_cannot_take_an_existing_toolset_name() {
     let text = "  os: { transport: stdio, command: x }\n  ws: { transport: stdio, command: x }\n  ok: { transport: stdio, command: x }\n";
-    let mut registry =
-        TestRegistry::dominds(text).tools("os", &["run"]).tools("ws", &["see"]).tools("ok", &["go"]);
+    let mut registry = TestRegistry::dominds(text)
+        .tools("os", &["run"])
+        .tools("ws", &["see"])
+        .tools("ok", &["go"]);
     registry.native = vec![NativeToolset::new("os")];
     registry.reserved_toolsets = vec!["ws".to_owned()];
     let (snapshot, problems) = registry.plan();
     let view = snapshot.view(None);
     assert_eq!(names(view), ["go"]);
     assert!(view.toolset("os").unwrap().server.is_none(), "the native toolset is unchanged");
-    assert_eq!(problem_lines(&problems), ["error toolset.collision os -", "error toolset.collision ws -"]);
-    assert_eq!(problems[0].text, "failed to register toolset os: the name is taken by the native toolset `os`");
+    assert_eq!(
+        problem_lines(&problems),
+        ["error toolset.collision os -", "error toolset.collision ws -"]
+    );
+    assert_eq!(
+        problems[0].text,
+        "failed to register toolset os: the name is taken by the native toolset `os`"
+    );
     assert_eq!((problems[0].source.as_deref(), problems[0].line), (Some("file.yaml"), Some(3)));
 }
 
@@ -125,7 +136,8 @@ fn two_servers_cannot_share_a_toolset_name() {
 #[test]
 fn tools_of_one_server_can_collide() {
     let text = "tools:\n  - { name: t, description: d, type: mcp, server: pkg, command: npx }\n";
-    let registry = TestRegistry::from_file(Dialect::Holodeck, text).tools("t", &["get.file", "get file"]);
+    let registry =
+        TestRegistry::from_file(Dialect::Holodeck, text).tools("t", &["get.file", "get file"]);
     let (snapshot, problems) = registry.plan();
     assert_eq!(snapshot.view(None).tool("t_get-file").unwrap().original_name(), "get.file");
     assert_eq!(problem_lines(&problems), ["warning name.collision t get file"]);

@@ -24,7 +24,8 @@ fn dom_40_to_42_and_dis_22_schemas_keep_every_byte() {
         "  a: { profile: dispatch, command: x }\n",
         "  a: { profile: docker, command: x }\n",
     ] {
-        let (snapshot, _) = TestRegistry::native(text).definitions("a", &[&definition("go")]).plan();
+        let (snapshot, _) =
+            TestRegistry::native(text).definitions("a", &[&definition("go")]).plan();
         let tool = snapshot.view(None).tools().next().cloned().unwrap();
         assert_eq!(tool.input_schema().text(), SCHEMA); // DOM-40, DOM-41, DOM-42, DIS-22
         assert_eq!(tool.definition().get("inputSchema").unwrap().text(), SCHEMA);

@@ -67,6 +67,7 @@ fn dom_91_tools_outside_the_allow_list_are_reported() {
 #[test]
 fn dkr_42_allow_list_restricts_the_offered_tools() {
     let text = "  crm: { profile: docker, docker: { container: c, command: [x] }, expose: { tools: { allow: [get_user, list_users] } } }\n";
-    let registry = TestRegistry::native(text).tools("crm", &["get_user", "list_users", "drop_users"]);
+    let registry =
+        TestRegistry::native(text).tools("crm", &["get_user", "list_users", "drop_users"]);
     assert_eq!(listed(&registry), ["crm:get_user", "crm:list_users"]);
 }

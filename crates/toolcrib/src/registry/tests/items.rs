@@ -63,7 +63,10 @@ fn shared_uri_belongs_to_the_first_server_and_both_are_reachable() {
     let other = view.resources_at("doc:1").nth(1).unwrap();
     assert_eq!(other.shadowed_by(), Some("file.yaml#a"));
     assert_eq!((view.templates().count(), view.all_templates().count()), (1, 2));
-    assert_eq!(problem_lines(&problems), ["warning uri.collision b -", "warning uri.collision b -"]);
+    assert_eq!(
+        problem_lines(&problems),
+        ["warning uri.collision b -", "warning uri.collision b -"]
+    );
     assert_ne!(problems[0].id, problems[1].id);
     // Transforms change only the name.
     let expected = r#"{"uri":"doc:2","name":"b_r","mimeType":"text/plain","x-own":1.0}"#;

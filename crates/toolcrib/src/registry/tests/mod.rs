@@ -1,6 +1,5 @@
 //! Tests of planning with servers from real configuration files and lists as servers send them.
 
-mod properties;
 mod collisions;
 mod definitions;
 mod filters;
@@ -8,11 +7,12 @@ mod items;
 mod names;
 mod native;
 mod presence;
+mod properties;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use toolcrib_config::{Dialect, MemoryLookup, ConfigFile, Problem, ServerSpec, Workspace, compile};
+use toolcrib_config::{ConfigFile, Dialect, MemoryLookup, Problem, ServerSpec, Workspace, compile};
 use toolcrib_wire::view::{self, ListItem};
 use toolcrib_wire::{MessageLimits, RawJson};
 
@@ -61,7 +61,8 @@ impl TestRegistry {
     fn file(mut self, path: &str, dialect: Dialect, text: &str) -> Self {
         for spec in specs(path, dialect, text) {
             let presence = if spec.policy.enabled { Presence::Up } else { Presence::Disabled };
-            let entry = TestServer { spec: Arc::new(spec), scope: Scope::Global, presence, lists: None };
+            let entry =
+                TestServer { spec: Arc::new(spec), scope: Scope::Global, presence, lists: None };
             self.servers.push(entry);
         }
         self

@@ -117,8 +117,9 @@ fn each_dialect_names_and_describes_in_its_own_way() {
 #[test]
 fn ids_with_the_same_alias_get_distinct_model_names() {
     let text = "  a: { command: x, naming: { template: '{tool}' } }\n  b: { command: x, naming: { template: '{tool}' } }\n";
-    let registry =
-        TestRegistry::native(text).tools("a", &["repo:delete", "repo.delete"]).tools("b", &["repo/delete"]);
+    let registry = TestRegistry::native(text)
+        .tools("a", &["repo:delete", "repo.delete"])
+        .tools("b", &["repo/delete"]);
     let (snapshot, problems) = registry.plan();
     let view = snapshot.view(None);
     let models: Vec<_> = view.tools().map(|tool| tool.model_name()).collect();
@@ -169,7 +170,8 @@ fn min_71_pinned_version_gets_the_plain_name() {
     assert_eq!(tool.original_name(), "v2_create_issue");
     assert_eq!(problem_lines(&problems), ["info tool.version.unused github create_issue"]);
 
-    let registry = registry.tools("github", &["create_issue", "v1_create_issue", "v3_create_issue"]);
+    let registry =
+        registry.tools("github", &["create_issue", "v1_create_issue", "v3_create_issue"]);
     let (snapshot, problems) = registry.plan();
     let tool = snapshot.view(None).tool("mcp_github_create_issue").cloned().unwrap();
     assert_eq!(tool.original_name(), "v1_create_issue");

@@ -25,7 +25,8 @@ fn toolset(name: &str, tools: &[&'static str]) -> NativeToolset {
 #[test]
 fn dom_19_server_tool_never_displaces_a_native_tool() {
     let text = "  a: { transport: stdio, command: x }\n";
-    let mut registry = TestRegistry::dominds(text).tools("a", &["read_file", "shell", "write_file"]);
+    let mut registry =
+        TestRegistry::dominds(text).tools("a", &["read_file", "shell", "write_file"]);
     registry.native = vec![toolset("ws", &["read_file"])];
     registry.reserved_tools = vec!["shell".to_owned(), "read_file".to_owned()];
     let (snapshot, problems) = registry.plan();
@@ -66,7 +67,8 @@ fn dom_14_and_min_03_native_and_server_tools_have_the_same_definition() {
 
 #[test]
 fn a_native_tool_is_called_with_raw_arguments() {
-    let registry = TestRegistry { native: vec![toolset("ws", &["echo"])], ..TestRegistry::default() };
+    let registry =
+        TestRegistry { native: vec![toolset("ws", &["echo"])], ..TestRegistry::default() };
     let (snapshot, _) = registry.plan();
     let tool = snapshot.view(None).tool("echo").and_then(|tool| tool.native()).cloned().unwrap();
     let arguments = raw(r#"{ "n" : 1.0 }"#);
@@ -85,7 +87,10 @@ fn native_tools_get_unique_and_legal_model_names() {
     assert_eq!(names(view), ["x.y", "go", "x_y"]);
     assert_eq!(view.tool("x_y").unwrap().original_name(), "x_y");
     assert!(view.tool("x.y").unwrap().model_name().starts_with("x_y_"));
-    assert_eq!(problem_lines(&problems), ["error name.collision - -", "error toolset.collision - -"]);
+    assert_eq!(
+        problem_lines(&problems),
+        ["error name.collision - -", "error toolset.collision - -"]
+    );
 }
 
 #[test]

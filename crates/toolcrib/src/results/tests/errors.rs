@@ -74,7 +74,10 @@ fn error_style_decides_between_result_and_error() {
     let lost = CallError::new(ErrorKind::Connection, "the call was lost")
         .with_cause(std::io::Error::other("broken pipe"));
     let delivered = deliver(&facts(), Err(&lost), &dominds(), Audience::Other).unwrap();
-    assert_eq!(delivered.content, RenderedResult::Text("the call was lost: broken pipe".to_owned()));
+    assert_eq!(
+        delivered.content,
+        RenderedResult::Text("the call was lost: broken pipe".to_owned())
+    );
     assert!(delivered.is_error);
     let thrown = deliver(&facts(), Err(&lost), &docker(), Audience::Other).unwrap_err();
     assert_eq!(thrown.kind(), ErrorKind::Connection);

@@ -41,7 +41,11 @@ fn arguments_are_converted_to_their_schema_types() {
         ("tags=[1] tags=[2]", "argument `tags` is given twice"),
     ] {
         // Only the object contains a space.
-        let words = if text_form.starts_with("opts") { vec![text_form] } else { text_form.split(' ').collect() };
+        let words = if text_form.starts_with("opts") {
+            vec![text_form]
+        } else {
+            text_form.split(' ').collect()
+        };
         let words = words.into_iter().map(|text_form| text_form.split_once('=').unwrap());
         let made = parse_arguments(&raw(SCHEMA), words);
         let made = made.map_or_else(|error| error.to_string(), |raw| raw.text().to_owned());

@@ -74,7 +74,8 @@ fn ext_06_supported_images_become_artifacts() {
         ("image/bmp", false),
         ("image/svg+xml", false),
     ] {
-        let made = model_items(&result(&format!(r#"{{"content":[{}]}}"#, image(mime, "AQID"))), "c1");
+        let made =
+            model_items(&result(&format!(r#"{{"content":[{}]}}"#, image(mime, "AQID"))), "c1");
         match &made[0] {
             ModelItem::Image(artifact) => {
                 assert!(taken, "{mime}");
@@ -97,8 +98,10 @@ fn ext_06_supported_images_become_artifacts() {
         image("image/png", "AQID"),
         image("image/png", "not base64")
     );
-    let made: Vec<String> =
-        model_items(&result(&mixed), "c1").iter().map(|item| item.to_json().text().to_owned()).collect();
+    let made: Vec<String> = model_items(&result(&mixed), "c1")
+        .iter()
+        .map(|item| item.to_json().text().to_owned())
+        .collect();
     assert_eq!(
         made,
         [

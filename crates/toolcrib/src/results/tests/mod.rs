@@ -1,9 +1,9 @@
 //! Tests of results, errors and arguments.
 
-mod properties;
 mod errors;
 mod input;
 mod large;
+mod properties;
 mod results;
 
 use std::time::Duration;

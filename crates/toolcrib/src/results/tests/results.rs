@@ -4,12 +4,12 @@ use super::*;
 
 const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-fn shown(format: ResultFormat, text: &str) -> RenderedResult {
+fn render(format: ResultFormat, text: &str) -> RenderedResult {
     render_result(&result(text), format, Audience::Other)
 }
 
 fn text(format: ResultFormat, of: &str) -> String {
-    shown(format, of).into_text()
+    render(format, of).into_text()
 }
 
 fn content(items: &str) -> String {
@@ -66,16 +66,20 @@ fn dis_26_failed_tool_is_delivered_with_text_and_is_error() {
 #[test]
 fn dis_31_blocks_and_raw_format_keep_the_data() {
     let items = format!(r#"[ {{"type":"image","data":"{PIXEL}","mimeType":"image/png"}} ]"#);
-    let whole = format!(r#"{{"content":{items},"x":1}}"#);
-    assert_eq!(text(ResultFormat::Blocks, &whole), items);
-    assert_eq!(text(ResultFormat::Raw, &whole), whole);
+    let full = format!(r#"{{"content":{items},"x":1}}"#);
+    assert_eq!(text(ResultFormat::Blocks, &full), items);
+    assert_eq!(text(ResultFormat::Raw, &full), full);
     assert_eq!(text(ResultFormat::Blocks, "{}"), "[]");
 }
 
 #[test]
 fn first_json_format_returns_the_first_block() {
     for (row, items, expected) in [
-        ("MIN-56", r#"{"type":"text","text":" {\"a\": 1.0} "}"#, RenderedResult::Json(raw(r#"{"a": 1.0}"#))),
+        (
+            "MIN-56",
+            r#"{"type":"text","text":" {\"a\": 1.0} "}"#,
+            RenderedResult::Json(raw(r#"{"a": 1.0}"#)),
+        ),
         ("MIN-56", r#"{"type":"text","text":"7"}"#, RenderedResult::Json(raw("7"))),
         ("MIN-56", r#"{"type":"text","text":"hello"}"#, RenderedResult::Text("hello".to_owned())),
         ("MIN-56", "", RenderedResult::Json(raw("null"))),
@@ -85,7 +89,7 @@ fn first_json_format_returns_the_first_block() {
             RenderedResult::Json(raw(r#"{"type":"image","data":"AA==","mimeType":"x/y"}"#)),
         ),
     ] {
-        assert_eq!(shown(ResultFormat::FirstJson, &content(items)), expected, "{row} {items}");
+        assert_eq!(render(ResultFormat::FirstJson, &content(items)), expected, "{row} {items}");
     }
 }
 
@@ -95,7 +99,11 @@ fn dkr_37_yaml_format_uses_structured_content_or_text() {
     let yaml = "b:\n  - 1.50\n  - c: \"d e\"\na: null\n";
     assert_eq!(text(ResultFormat::Yaml, structured), yaml);
     let delivered = deliver(&facts(), Ok(&result(structured)), &docker(), Audience::McpClient);
-    assert_eq!(delivered.unwrap().content, RenderedResult::Text(yaml.to_owned()), "the format does not depend on the path");
+    assert_eq!(
+        delivered.unwrap().content,
+        RenderedResult::Text(yaml.to_owned()),
+        "the format does not depend on the path"
+    );
     assert_eq!(text(ResultFormat::Yaml, &content(r#"{"type":"text","text":"x"}"#)), "x");
 }
 
@@ -105,16 +113,19 @@ fn dkr_38_ten_megabyte_result_is_rendered() {
     let big = result(&format!(
         r#"{{"content":[{{"type":"text","text":"{long}"}}],"structuredContent":{{"t":"{long}"}}}}"#
     ));
-    assert_eq!(render_result(&big, ResultFormat::Text, Audience::Other).into_text().len(), long.len());
+    assert_eq!(
+        render_result(&big, ResultFormat::Text, Audience::Other).into_text().len(),
+        long.len()
+    );
     let yaml = render_result(&big, ResultFormat::Yaml, Audience::Other).into_text();
     assert_eq!(yaml.len(), long.len() + "t: \"\"\n".len());
 }
 
 #[test]
 fn auto_format_is_raw_for_mcp_clients_and_text_for_others() {
-    let whole = result(r#"{ "content":[{"type":"text","text":"hi"}] }"#);
-    let to = |audience| render_result(&whole, ResultFormat::Auto, audience);
-    assert_eq!(to(Audience::McpClient), RenderedResult::Json(whole.raw().clone()));
+    let full = result(r#"{ "content":[{"type":"text","text":"hi"}] }"#);
+    let to = |audience| render_result(&full, ResultFormat::Auto, audience);
+    assert_eq!(to(Audience::McpClient), RenderedResult::Json(full.raw().clone()));
     assert_eq!(to(Audience::Other), RenderedResult::Text("hi".to_owned()));
 }
 

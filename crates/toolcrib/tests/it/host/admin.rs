@@ -5,20 +5,23 @@ use toolcrib::Host;
 use toolcrib::host::{DialogRequest, ServerOperationError};
 use toolcrib::registry::RegistrationStatus;
 use toolcrib::results::ErrorKind;
-use toolcrib_config::{Dialect, ConfigFile};
+use toolcrib_config::{ConfigFile, Dialect};
 use toolcrib_testkit::scripted::{Script, Step};
 use toolcrib_testkit::time_limit::with_time_limit;
 use toolcrib_upstream::conn::ServerState;
 
 use super::workspace::{
-    TestWorkspace, call_tool, call_count, counting_script, open_dialog, is_alive, error_kind, tool_names, native_toolset, server_status, call_text, wait_until,
+    TestWorkspace, call_count, call_text, call_tool, counting_script, error_kind, is_alive,
+    native_toolset, open_dialog, server_status, tool_names, wait_until,
 };
 
 #[tokio::test]
 async fn ext_01_authorized_agents_disable_and_restart_servers() {
     let workspace = TestWorkspace::new();
     workspace.write_minds(&json!({"a": workspace.minds_entry(counting_script(), "a")}));
-    workspace.write_team(&json!({"keeper": {"toolsets": ["a", "mcp_admin"]}, "guest": {"toolsets": ["a"]}}));
+    workspace.write_team(
+        &json!({"keeper": {"toolsets": ["a", "mcp_admin"]}, "guest": {"toolsets": ["a"]}}),
+    );
     let file = std::fs::read_to_string(workspace.root().join(".minds/mcp.yaml")).unwrap();
     let host = workspace.start_host().await;
     let (keeper, guest) = (open_dialog(&host, "keeper").await, open_dialog(&host, "guest").await);
@@ -51,7 +54,8 @@ async fn ext_01_authorized_agents_disable_and_restart_servers() {
     assert_eq!(server_status(&host, "a").state, ServerState::Disabled);
     assert_eq!(server_status(&host, "a").pid, None);
     with_time_limit(host.enable_server("a", "a person")).await.unwrap();
-    wait_until("the server is ready", || server_status(&host, "a").state == ServerState::Ready).await;
+    wait_until("the server is ready", || server_status(&host, "a").state == ServerState::Ready)
+        .await;
     // The lists are published shortly after the server is ready.
     with_time_limit(host.wait_until_settled()).await;
     assert_eq!(call_count(&open_dialog(&host, "guest").await, "a_count").await.1, 1);
@@ -71,7 +75,10 @@ async fn server_disabled_during_replacement_stays_disabled() {
     });
     disabled.unwrap();
     drop(reload);
-    wait_until("the server is disabled", || server_status(&host, "a").state == ServerState::Disabled).await;
+    wait_until("the server is disabled", || {
+        server_status(&host, "a").state == ServerState::Disabled
+    })
+    .await;
     wait_until("no session is open", || server_status(&host, "a").sessions == 0).await;
     with_time_limit(host.close()).await;
 }
@@ -82,7 +89,11 @@ fn is_replacement_known(host: &Host) -> bool {
     server_status(host, "a").spec.hash != written
 }
 
-fn write_minion_config(workspace: &TestWorkspace, servers: &[(&str, Script)], most: u32) -> ConfigFile {
+fn write_minion_config(
+    workspace: &TestWorkspace,
+    servers: &[(&str, Script)],
+    most: u32,
+) -> ConfigFile {
     let entry = |(name, script): &(&str, Script)| {
         let entry = workspace.scripted_entry(script.clone(), name);
         json!({"ServerName": name, "Transport": "stdio", "Command": entry["command"], "Args": entry["args"]})
@@ -98,7 +109,11 @@ fn write_minion_config(workspace: &TestWorkspace, servers: &[(&str, Script)], mo
 async fn min_26_38_48_65_servers_are_connected_and_disconnected_manually() {
     let workspace = TestWorkspace::new();
     let file = write_minion_config(&workspace, &[("github", counting_script())], 0);
-    let host = with_time_limit(workspace.builder().config_file(file).open_toolset(native_toolset()).start()).await.unwrap();
+    let host = with_time_limit(
+        workspace.builder().config_file(file).open_toolset(native_toolset()).start(),
+    )
+    .await
+    .unwrap();
     with_time_limit(host.wait_until_ready()).await;
     let one = open_dialog(&host, "default").await;
     // MIN-65: connect, status, list, calls of both kinds of tools, refresh.
@@ -127,14 +142,20 @@ async fn min_26_38_48_65_servers_are_connected_and_disconnected_manually() {
     // MIN-26: a reload does not connect the server again.
     with_time_limit(host.reload()).await.unwrap();
     assert!(call_tool(&one, "mcp_github_count", &json!({})).await.is_err());
-    assert_eq!((server_status(&host, "github").pid, workspace.count_messages("github", "initialize")), (None, 1));
+    assert_eq!(
+        (server_status(&host, "github").pid, workspace.count_messages("github", "initialize")),
+        (None, 1)
+    );
     // MIN-38.
     let refreshed = with_time_limit(host.refresh_server("github")).await.unwrap_err();
     assert!(matches!(&refreshed, ServerOperationError::NotConnected(_)));
     assert!(refreshed.to_string().contains("not connected"));
     with_time_limit(host.connect_server("github")).await.unwrap();
     assert_eq!(call_count(&one, "mcp_github_count").await.1, 1);
-    assert!(matches!(with_time_limit(host.connect_server("nobody")).await, Err(ServerOperationError::NoServer { .. })));
+    assert!(matches!(
+        with_time_limit(host.connect_server("nobody")).await,
+        Err(ServerOperationError::NoServer { .. })
+    ));
     with_time_limit(host.close()).await;
 }
 
@@ -142,9 +163,12 @@ async fn min_26_38_48_65_servers_are_connected_and_disconnected_manually() {
 async fn min_06_server_above_the_limit_is_refused_and_others_keep_running() {
     let workspace = TestWorkspace::new();
     let file = |ids: &[&str]| {
-        let servers: serde_json::Map<_, _> =
-            ids.iter().map(|id| ((*id).to_owned(), workspace.scripted_entry(counting_script(), id))).collect();
-        workspace.write_native(&json!({"version": 1, "host": {"max_servers": 1}, "servers": servers}));
+        let servers: serde_json::Map<_, _> = ids
+            .iter()
+            .map(|id| ((*id).to_owned(), workspace.scripted_entry(counting_script(), id)))
+            .collect();
+        workspace
+            .write_native(&json!({"version": 1, "host": {"max_servers": 1}, "servers": servers}));
     };
     file(&["a"]);
     let host = workspace.start_host().await;
@@ -152,7 +176,10 @@ async fn min_06_server_above_the_limit_is_refused_and_others_keep_running() {
     let pid = call_count(&one, "a__count").await.0;
     // By an operation, and in the file, before or after the other server.
     let entry = workspace.scripted_entry(counting_script(), "c").to_string();
-    assert!(matches!(with_time_limit(host.add_server("c", &entry)).await, Err(ServerOperationError::TooManyServers { max: 1, .. })));
+    assert!(matches!(
+        with_time_limit(host.add_server("c", &entry)).await,
+        Err(ServerOperationError::TooManyServers { max: 1, .. })
+    ));
     for ids in [["a", "b"], ["b", "a"]] {
         file(&ids);
         with_time_limit(host.reload()).await.unwrap();
@@ -164,7 +191,10 @@ async fn min_06_server_above_the_limit_is_refused_and_others_keep_running() {
     // The refused server starts when there is room.
     file(&["b"]);
     with_time_limit(host.reload()).await.unwrap();
-    wait_until("the other server is ready", || server_status(&host, "b").state == ServerState::Ready).await;
+    wait_until("the other server is ready", || {
+        server_status(&host, "b").state == ServerState::Ready
+    })
+    .await;
     assert_eq!(call_count(&one, "b__count").await.1, 1);
     assert!(host.problems().is_empty(), "{:?}", host.problems());
     with_time_limit(host.close()).await;
@@ -178,18 +208,26 @@ async fn min_08_a_server_is_added_once_and_removed_again() {
     let one = open_dialog(&host, "default").await;
     let entry = workspace.scripted_entry(counting_script(), "b").to_string();
     with_time_limit(host.add_server("b", &entry)).await.unwrap();
-    wait_until("the server is ready", || server_status(&host, "b").state == ServerState::Ready).await;
+    wait_until("the server is ready", || server_status(&host, "b").state == ServerState::Ready)
+        .await;
     let pid = call_count(&one, "b__count").await.0;
     for id in ["a", "b"] {
         let again = with_time_limit(host.add_server(id, &entry)).await.unwrap_err();
         assert!(again.to_string().contains("already connected"), "{again}");
     }
     let bad = with_time_limit(host.add_server("c", "transport: { kind: pigeon }")).await;
-    assert!(matches!(bad, Err(ServerOperationError::BadEntry { .. })), "{bad:?} {:?}", host.problems());
+    assert!(
+        matches!(bad, Err(ServerOperationError::BadEntry { .. })),
+        "{bad:?} {:?}",
+        host.problems()
+    );
     // The server is in no file, so a reload keeps it.
     with_time_limit(host.reload()).await.unwrap();
     assert_eq!(call_count(&one, "b__count").await, (pid, 2));
-    assert!(matches!(with_time_limit(host.remove_server("a")).await, Err(ServerOperationError::ConfiguredInFile(_))));
+    assert!(matches!(
+        with_time_limit(host.remove_server("a")).await,
+        Err(ServerOperationError::ConfiguredInFile(_))
+    ));
     with_time_limit(host.remove_server("b")).await.unwrap();
     assert_eq!(error_kind(call_tool(&one, "b__count", &json!({})).await), ErrorKind::UnknownTool);
     wait_until("its process has ended", || !is_alive(pid)).await;
@@ -215,7 +253,10 @@ async fn dkr_17_a_server_is_attached_to_an_agent_and_detached() {
     assert_eq!(call_count(&agent, "crm__count").await.1, 1);
     assert!(host.detach_server("agent", "crm") && !host.detach_server("agent", "crm"));
     assert!(!tool_names(&agent).await.contains(&"crm__count".to_owned()));
-    assert_eq!(error_kind(call_tool(&agent, "crm__count", &json!({})).await), ErrorKind::UnknownTool);
+    assert_eq!(
+        error_kind(call_tool(&agent, "crm__count", &json!({})).await),
+        ErrorKind::UnknownTool
+    );
     assert!(!host.attach_server("agent", "nobody"));
     with_time_limit(host.close()).await;
 }
@@ -223,7 +264,9 @@ async fn dkr_17_a_server_is_attached_to_an_agent_and_detached() {
 #[tokio::test]
 async fn closed_host_answers_every_wait() {
     let workspace = TestWorkspace::new();
-    workspace.write_minds(&json!({"a": workspace.minds_entry(Script::default().start([Step::Sleep(60_000)]), "a")}));
+    workspace.write_minds(
+        &json!({"a": workspace.minds_entry(Script::default().start([Step::Sleep(60_000)]), "a")}),
+    );
     let host = with_time_limit(workspace.builder().start()).await.unwrap();
     with_time_limit(host.close()).await;
     with_time_limit(host.wait_until_ready()).await;

@@ -5,7 +5,7 @@ use toolcrib_testkit::time_limit::with_time_limit;
 use toolcrib_upstream::conn::ServerState;
 
 use super::http_tool_server::HttpToolServer;
-use super::workspace::{TestWorkspace, open_dialog, server_status, call_text};
+use super::workspace::{TestWorkspace, call_text, open_dialog, server_status};
 
 const AGENTS: [(&str, &str); 3] =
     [("alice", "Bearer of-alice"), ("bob", "of-bob"), ("carol", "Bearer of-all")];
@@ -60,7 +60,8 @@ async fn min_70_each_agent_uses_its_own_credentials_and_session() {
             assert_eq!(shown.len(), 1, "{scope} {protocol} {session} {shown:?}");
         }
         // The lists are read once, with the server's own credentials.
-        let listed: Vec<_> = http_server.requests_of("tools/list").into_iter().map(|(_, by)| by).collect();
+        let listed: Vec<_> =
+            http_server.requests_of("tools/list").into_iter().map(|(_, by)| by).collect();
         assert_eq!(listed.first().map(String::as_str), Some("Bearer of-all"));
         if (scope, protocol) == ("shared", "legacy") {
             let mut opened: Vec<_> =

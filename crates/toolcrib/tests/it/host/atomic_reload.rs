@@ -10,7 +10,9 @@ use toolcrib::{Dialog, Host, Turn};
 use toolcrib_testkit::scripted::Script;
 use toolcrib_testkit::time_limit::with_time_limit;
 
-use super::workspace::{TestWorkspace, call_count, counting_script, open_dialog, request, server_status};
+use super::workspace::{
+    TestWorkspace, call_count, counting_script, open_dialog, request, server_status,
+};
 
 const RELOADS: usize = 200;
 const READERS: usize = 8;
@@ -63,7 +65,8 @@ async fn dom_70_78_every_list_matches_one_snapshot_and_unchanged_servers_keep_ru
     while let Some(ended) = with_time_limit(tasks.join_next()).await {
         ended.unwrap();
     }
-    let (lists, calls) = (observer.lists.load(Ordering::SeqCst), observer.calls.load(Ordering::SeqCst));
+    let (lists, calls) =
+        (observer.lists.load(Ordering::SeqCst), observer.calls.load(Ordering::SeqCst));
     assert!(lists > RELOADS * 2 && calls > RELOADS, "{lists} lists, {calls} calls");
     // Readers saw many versions while the reloads ran.
     let versions = observer.seen.lock().unwrap().len();
@@ -124,8 +127,11 @@ fn tools_of(list: &[String], server: &str) -> Vec<String> {
 async fn read_lists(dialog: Dialog, observer: Arc<ListObserver>, number: usize) {
     let mut first: Option<Vec<String>> = None;
     while !observer.is_done.load(Ordering::SeqCst) {
-        let turn =
-            if number.is_multiple_of(2) { dialog.turn_now() } else { with_time_limit(dialog.turn()).await };
+        let turn = if number.is_multiple_of(2) {
+            dialog.turn_now()
+        } else {
+            with_time_limit(dialog.turn()).await
+        };
         let list = definitions(&turn);
         check_consistency(&turn, &list);
         // Definitions of unchanged servers stay identical byte by byte.

@@ -5,7 +5,10 @@ use toolcrib::results::ErrorKind;
 use toolcrib_testkit::scripted::Script;
 use toolcrib_testkit::time_limit::with_time_limit;
 
-use super::workspace::{TestWorkspace, call_tool, open_dialog, is_alive, tool_names, server_status, call_text, wait_until};
+use super::workspace::{
+    TestWorkspace, call_text, call_tool, is_alive, open_dialog, server_status, tool_names,
+    wait_until,
+};
 
 #[tokio::test]
 async fn host_lists_calls_reloads_and_leaves_no_process() {

@@ -12,7 +12,9 @@ use toolcrib_testkit::time_limit::with_time_limit;
 use toolcrib_upstream::conn::peer::mailbox;
 use toolcrib_wire::RawJson;
 
-use super::workspace::{TestWorkspace, call_tool, open_dialog, raw, request, server_status, call_text, wait_until};
+use super::workspace::{
+    TestWorkspace, call_text, call_tool, open_dialog, raw, request, server_status, wait_until,
+};
 
 /// Starts a host with one server.
 async fn start_host_with(workspace: &TestWorkspace, script: Script, policy: &Value) -> Host {
@@ -57,8 +59,12 @@ async fn dom_13_dis_23_a_call_carries_the_original_name_and_the_arguments() {
 #[tokio::test]
 async fn min_39_calls_of_unknown_tools_are_not_sent() {
     let workspace = TestWorkspace::new();
-    let host =
-        start_host_with(&workspace, Script::default(), &json!({"expose": {"tools": {"deny": ["env"]}}})).await;
+    let host = start_host_with(
+        &workspace,
+        Script::default(),
+        &json!({"expose": {"tools": {"deny": ["env"]}}}),
+    )
+    .await;
     let dialog = open_dialog(&host, "default").await;
     for name in ["it__nothing", "it__env", "echo"] {
         let error = call_tool(&dialog, name, &json!({})).await.unwrap_err();
@@ -87,7 +93,8 @@ async fn min_77_arguments_are_checked_before_they_are_sent() {
     let schema =
         json!({"type": "object", "required": ["path"], "properties": {"path": {"type": "string"}}});
     let script = script_with_tool(&json!({"name": "read", "inputSchema": schema}));
-    let host = start_host_with(&workspace, script, &json!({"calls": {"validate_input": true}})).await;
+    let host =
+        start_host_with(&workspace, script, &json!({"calls": {"validate_input": true}})).await;
     let dialog = open_dialog(&host, "default").await;
     let error = call_tool(&dialog, "it__read", &json!({})).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArguments);
@@ -110,19 +117,21 @@ async fn dkr_18_result_that_violates_its_schema_is_an_error_or_a_problem() {
         let turns = [json!({"n": "x"}), json!({"n": 1})].map(|structured| {
             vec![result_step(json!({"content": [], "structuredContent": structured}))]
         });
-        let script =
-            script_with_tool(&tool).on("tools/call t", [Step::Sequence { count, turns: turns.to_vec() }]);
-        let host = start_host_with(&workspace, script, &json!({"calls": {"validate_output": strict}})).await;
+        let script = script_with_tool(&tool)
+            .on("tools/call t", [Step::Sequence { count, turns: turns.to_vec() }]);
+        let host =
+            start_host_with(&workspace, script, &json!({"calls": {"validate_output": strict}}))
+                .await;
         let dialog = open_dialog(&host, "default").await;
         let first = call_tool(&dialog, "it__t", &json!({})).await;
-        let told = || host.problems().iter().any(|problem| problem.code == "output.invalid");
-        assert_eq!((first.is_err(), told()), (strict, !strict));
+        let reported = || host.problems().iter().any(|problem| problem.code == "output.invalid");
+        assert_eq!((first.is_err(), reported()), (strict, !strict));
         if let Err(error) = first {
             assert!(error.to_string().contains("it__t"), "{error}");
         }
         call_tool(&dialog, "it__t", &json!({})).await.unwrap();
         // A valid result clears the problem.
-        assert!(!told());
+        assert!(!reported());
         with_time_limit(host.close()).await;
     }
 }
@@ -138,7 +147,10 @@ async fn dkr_31_to_37_errors_and_results_follow_the_docker_format() {
             "structuredContent": {"message": "x", "code": "E_TIMEOUT", "retryable": "false"}}))],
         )
         .on("tools/call r", [result_step(json!({"content": [], "isError": true, "other": big}))])
-        .on("tools/call y", [result_step(json!({"content": [], "structuredContent": {"a": [1, "b"]}}))]);
+        .on(
+            "tools/call y",
+            [result_step(json!({"content": [], "structuredContent": {"a": [1, "b"]}}))],
+        );
     let results = json!({"format": "yaml", "error_style": "throw", "error_message": "structured"});
     let host = start_host_with(&workspace, script, &json!({"results": results})).await;
     let dialog = open_dialog(&host, "default").await;
@@ -226,9 +238,9 @@ async fn dkr_39_progress_precedes_the_result_for_caller_and_listeners() {
     let host = start_host_with(&workspace, script, &json!({})).await;
     let dialog = open_dialog(&host, "default").await;
     let mut events = host.subscribe();
-    let (told, mut progress) = mailbox(16);
+    let (sender, mut progress) = mailbox(16);
     let mut asked = request("it__slow", &json!({}));
-    asked.context.notifications = Some(told);
+    asked.context.notifications = Some(sender);
     with_time_limit(dialog.call(asked)).await.unwrap();
     let mut count = 0;
     while progress.try_next().is_some() {
@@ -253,7 +265,10 @@ async fn dis_25_dropped_call_is_cancelled_and_recorded() {
     let stuck = dialog.call(request("it__stuck", &json!({})));
     let gave_up = tokio::time::timeout(Duration::from_millis(300), stuck).await;
     assert!(gave_up.is_err());
-    wait_until("the server received the notification", || workspace.count_messages("log", "notifications/cancelled") == 1).await;
+    wait_until("the server received the notification", || {
+        workspace.count_messages("log", "notifications/cancelled") == 1
+    })
+    .await;
     let records = with_time_limit(host.store().calls(None, 10)).await.unwrap();
     assert_eq!(
         (records[0].call.ended.as_ref(), &*records[0].call.tool),
@@ -279,8 +294,13 @@ async fn min_42_a_call_can_be_started_polled_awaited_and_cancelled() {
     let stuck = dialog.start_call(request("it__stuck", &json!({}))).unwrap();
     wait_until("the call is running", || workspace.count_messages("log", "tools/call") == 2).await;
     assert!(dialog.cancel_call(stuck));
-    assert!(with_time_limit(dialog.wait_for_call(stuck)).await.is_none() && !dialog.cancel_call(stuck));
-    wait_until("the server received the notification", || workspace.count_messages("log", "notifications/cancelled") == 1).await;
+    assert!(
+        with_time_limit(dialog.wait_for_call(stuck)).await.is_none() && !dialog.cancel_call(stuck)
+    );
+    wait_until("the server received the notification", || {
+        workspace.count_messages("log", "notifications/cancelled") == 1
+    })
+    .await;
     with_time_limit(host.close()).await;
 }
 

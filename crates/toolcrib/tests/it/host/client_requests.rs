@@ -2,12 +2,14 @@
 
 use serde_json::{Value, json};
 use toolcrib::host::{DialogCapabilities, DialogRequest};
-use toolcrib::{Dialog, HostEvent, Host};
+use toolcrib::{Dialog, Host, HostEvent};
 use toolcrib_testkit::scripted::{Script, Step};
 use toolcrib_testkit::time_limit::with_time_limit;
 use toolcrib_wire::RpcError;
 
-use super::workspace::{TestWorkspace, open_dialog, open_dialog_in, wait_for_event, raw, request, call_text};
+use super::workspace::{
+    TestWorkspace, call_text, open_dialog, open_dialog_in, raw, request, wait_for_event,
+};
 
 /// A server that sends a request to its caller and returns the answer.
 fn asking_script(method: &str, params: Value) -> Script {
@@ -18,7 +20,8 @@ fn asking_script(method: &str, params: Value) -> Script {
 const ALL_CAPABILITIES: DialogCapabilities = DialogCapabilities::PERSON_AND_MODEL;
 
 async fn start_host_with_capabilities(workspace: &TestWorkspace) -> Host {
-    let host = with_time_limit(workspace.builder().capabilities(ALL_CAPABILITIES).start()).await.unwrap();
+    let host =
+        with_time_limit(workspace.builder().capabilities(ALL_CAPABILITIES).start()).await.unwrap();
     with_time_limit(host.wait_until_ready()).await;
     host
 }
@@ -80,7 +83,10 @@ async fn dis_41_elicitation_is_accepted_declined_or_refused() {
         assert_eq!(refused["error"]["message"], "not now");
     }
     // Without capabilities the request is refused.
-    let alone = DialogRequest { capabilities: Some(DialogCapabilities::default()), ..DialogRequest::default() };
+    let alone = DialogRequest {
+        capabilities: Some(DialogCapabilities::default()),
+        ..DialogRequest::default()
+    };
     let alone = with_time_limit(host.open_dialog(alone)).await.unwrap();
     let heard = call_text(&alone, "a__ask", &json!({})).await;
     assert!(heard.contains("-32601"), "{heard}");
@@ -97,11 +103,16 @@ async fn dis_42_only_answerable_capabilities_are_declared() {
     };
     // The Dispatch dialect declares no capabilities.
     let workspace = TestWorkspace::new();
-    let text = json!({"servers": {"a": workspace.scripted_entry(Script::default(), "a")}}).to_string();
+    let text =
+        json!({"servers": {"a": workspace.scripted_entry(Script::default(), "a")}}).to_string();
     workspace.write(".dispatch/mcp.json", &text);
-    assert_eq!(declared(start_host_with_capabilities(&workspace).await, &workspace).await, json!({}));
+    assert_eq!(
+        declared(start_host_with_capabilities(&workspace).await, &workspace).await,
+        json!({})
+    );
     let workspace = TestWorkspace::new();
-    let mut entry = workspace.scripted_entry(Script { legacy_only: true, ..Script::default() }, "a");
+    let mut entry =
+        workspace.scripted_entry(Script { legacy_only: true, ..Script::default() }, "a");
     entry["client"] = json!({"elicitation": "ask", "sampling": "ask"});
     entry["lifecycle"] = json!({"connect": "eager"});
     workspace.write_servers(&json!({"a": entry}));

@@ -9,7 +9,11 @@ use toolcrib_testkit::time_limit::with_time_limit;
 use super::workspace::{TestWorkspace, call_tool, open_dialog, request, server_status, wait_until};
 
 /// Starts a host with a tool that ends its server at the first call.
-async fn start_host_with_crashing_tool(workspace: &TestWorkspace, retry: &str, annotations: Value) -> Host {
+async fn start_host_with_crashing_tool(
+    workspace: &TestWorkspace,
+    retry: &str,
+    annotations: Value,
+) -> Host {
     let tool =
         json!({"name": "frail", "inputSchema": {"type": "object"}, "annotations": annotations});
     let turns = Step::Sequence {
@@ -82,8 +86,8 @@ async fn min_76_faulty_servers_do_not_stop_the_host() {
     }
     for name in ["start", "hello", "list"] {
         assert_eq!(server_status(&host, name).state.as_str(), "failed", "{name}");
-        let told = || host.problems().iter().any(|it| it.server.as_deref() == Some(name));
-        wait_until("a problem appears", told).await;
+        let reported = || host.problems().iter().any(|it| it.server.as_deref() == Some(name));
+        wait_until("a problem appears", reported).await;
     }
     call_tool(&dialog, "good__echo", &json!({})).await.unwrap();
     with_time_limit(host.close()).await;

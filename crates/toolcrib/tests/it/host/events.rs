@@ -7,7 +7,9 @@ use toolcrib::HostEvent;
 use toolcrib_testkit::scripted::{Script, Step};
 use toolcrib_testkit::time_limit::with_time_limit;
 
-use super::workspace::{TestWorkspace, call_tool, counting_script, open_dialog, tool_names, request, wait_until};
+use super::workspace::{
+    TestWorkspace, call_tool, counting_script, open_dialog, request, tool_names, wait_until,
+};
 
 #[tokio::test]
 async fn events_arrive_in_order() {

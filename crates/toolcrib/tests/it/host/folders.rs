@@ -9,16 +9,20 @@ use toolcrib_testkit::time_limit::with_time_limit;
 use toolcrib_upstream::conn::ServerState;
 
 use super::workspace::{
-    TestWorkspace, call_tool, call_count, counting_script, open_dialog, open_dialog_in, has_problem, is_alive, error_kind, tool_names, request,
-    call_text, wait_until, problem_codes,
+    TestWorkspace, call_count, call_text, call_tool, counting_script, error_kind, has_problem,
+    is_alive, open_dialog, open_dialog_in, problem_codes, request, tool_names, wait_until,
 };
 
 #[tokio::test]
 async fn dis_02_10_each_folder_has_its_own_servers() {
     let workspace = TestWorkspace::new();
     let script = |tool: &str| Script { tools: vec![tool.to_owned()], ..counting_script() };
-    let one = workspace.write_dispatch("one", &json!({"fs": workspace.scripted_entry(script("left"), "one-log")}));
-    let two = workspace.write_dispatch("two", &json!({"fs": workspace.scripted_entry(script("right"), "two-log")}));
+    let one = workspace
+        .write_dispatch("one", &json!({"fs": workspace.scripted_entry(script("left"), "one-log")}));
+    let two = workspace.write_dispatch(
+        "two",
+        &json!({"fs": workspace.scripted_entry(script("right"), "two-log")}),
+    );
     let host = workspace.start_host().await;
     let (in_one, in_two) = (open_dialog_in(&host, &one).await, open_dialog_in(&host, &two).await);
     // DIS-02: the same id in two folders means two servers with disjoint lists.
@@ -31,7 +35,8 @@ async fn dis_02_10_each_folder_has_its_own_servers() {
     assert_ne!(left, right);
     // DIS-10: each server runs in its dialog's folder.
     for (dialog, folder) in [(&in_one, &one), (&in_two, &two)] {
-        let env: Value = serde_json::from_str(&call_text(dialog, "fs__env", &json!({})).await).unwrap();
+        let env: Value =
+            serde_json::from_str(&call_text(dialog, "fs__env", &json!({})).await).unwrap();
         assert_eq!(env["cwd"], json!(folder));
     }
     // Disabling one server does not affect the other one.
@@ -76,7 +81,8 @@ async fn folder_problems_end_with_its_last_dialog() {
 async fn dis_11_17_server_starts_once_at_the_first_turn() {
     let workspace = TestWorkspace::new();
     let slow = counting_script().start([Step::Sleep(200)]);
-    let folder = workspace.write_dispatch("one", &json!({"fs": workspace.scripted_entry(slow, "fs")}));
+    let folder =
+        workspace.write_dispatch("one", &json!({"fs": workspace.scripted_entry(slow, "fs")}));
     let host = workspace.start_host().await;
     let one = open_dialog_in(&host, &folder).await;
     // DIS-11: nothing starts before the first list.
@@ -139,7 +145,8 @@ async fn dis_32_35_unavailable_server_is_hidden_and_blocks_no_dialog() {
 async fn lost_server_restarts_on_demand() {
     let workspace = TestWorkspace::new();
     let script = counting_script().on("tools/call die", [Step::Exit(1)]);
-    let folder = workspace.write_dispatch("one", &json!({"fs": workspace.scripted_entry(script, "fs")}));
+    let folder =
+        workspace.write_dispatch("one", &json!({"fs": workspace.scripted_entry(script, "fs")}));
     let host = workspace.start_host().await;
     let one = open_dialog_in(&host, &folder).await;
     let pid = call_count(&one, "fs__count").await.0;
@@ -183,7 +190,10 @@ async fn dis_33_34_dialog_switches_are_private_and_persistent() {
     with_time_limit(turn.call(request("freecad__echo", &json!({})))).await.unwrap();
     drop(turn);
     assert_eq!(tool_names(&one).await.len(), 3);
-    assert_eq!(error_kind(call_tool(&one, "freecad__echo", &json!({})).await), ErrorKind::UnknownTool);
+    assert_eq!(
+        error_kind(call_tool(&one, "freecad__echo", &json!({})).await),
+        ErrorKind::UnknownTool
+    );
     // DIS-33: the switch affects only this dialog.
     assert_eq!((tool_names(&two).await.len(), switches_of(&two)[0].1), (6, true));
     assert!(with_time_limit(one.set_switch("nobody", false)).await.is_err());
@@ -203,8 +213,9 @@ async fn dis_33_34_dialog_switches_are_private_and_persistent() {
 
 #[tokio::test]
 async fn dis_45_spawn_and_network_are_separate_permissions() {
-    let web =
-        toolcrib_testkit::http::HttpServer::start(|_| toolcrib_testkit::http::ScriptedResponse::status(500));
+    let web = toolcrib_testkit::http::HttpServer::start(|_| {
+        toolcrib_testkit::http::ScriptedResponse::status(500)
+    });
     let web = web.await.unwrap();
     for (spawn, network) in [(false, true), (true, false)] {
         let workspace = TestWorkspace::new();
@@ -223,8 +234,8 @@ async fn dis_45_spawn_and_network_are_separate_permissions() {
         assert_eq!(workspace.log("here").is_empty(), !spawn);
         assert_eq!(web.requests().len() > seen, network);
         let refused = if spawn { "there" } else { "here" };
-        let told = host.problems().into_iter().find(|it| it.server.as_deref() == Some(refused));
-        assert!(told.unwrap().code.ends_with(".forbidden"), "{:?}", host.problems());
+        let reported = host.problems().into_iter().find(|it| it.server.as_deref() == Some(refused));
+        assert!(reported.unwrap().code.ends_with(".forbidden"), "{:?}", host.problems());
         with_time_limit(host.close()).await;
     }
 }

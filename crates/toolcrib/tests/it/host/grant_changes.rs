@@ -6,7 +6,7 @@ use toolcrib::host::{DialogError, DialogRequest};
 use toolcrib_testkit::scripted::Script;
 use toolcrib_testkit::time_limit::with_time_limit;
 
-use super::workspace::{TestWorkspace, open_dialog, tool_names, server_status, wait_until};
+use super::workspace::{TestWorkspace, open_dialog, server_status, tool_names, wait_until};
 
 fn grants_for_ada(toolsets: &[&str]) -> Value {
     json!({"grants": {"members": {"ada": {"toolsets": toolsets}}}})
@@ -17,7 +17,9 @@ async fn dom_85_revoked_grant_ends_with_the_next_turn() {
     let workspace = TestWorkspace::new();
     let servers = json!({"it": workspace.scripted_entry(Script::default(), "log")});
     let write = |toolsets: &[&str]| {
-        workspace.write_native(&json!({"version": 1, "host": grants_for_ada(toolsets), "servers": servers}));
+        workspace.write_native(
+            &json!({"version": 1, "host": grants_for_ada(toolsets), "servers": servers}),
+        );
     };
     write(&["it"]);
     let host = workspace.start_host().await;
@@ -43,7 +45,10 @@ async fn dialog_id_belongs_to_one_agent() {
     };
     let ada = with_time_limit(host.open_dialog(of("ada"))).await.unwrap();
     assert_eq!(with_time_limit(host.open_dialog(of("ada"))).await.unwrap().id(), ada.id());
-    assert!(matches!(with_time_limit(host.open_dialog(of("bob"))).await, Err(DialogError::OwnedByAnother)));
+    assert!(matches!(
+        with_time_limit(host.open_dialog(of("bob"))).await,
+        Err(DialogError::OwnedByAnother)
+    ));
     with_time_limit(ada.close()).await;
     assert!(with_time_limit(host.open_dialog(of("bob"))).await.is_ok());
     with_time_limit(host.close()).await;
@@ -66,7 +71,8 @@ async fn enabling_a_server_clears_its_override() {
     assert!(with_time_limit(host.store().overrides()).await.unwrap().is_empty());
     workspace.write_servers(&entry(false));
     with_time_limit(host.reload()).await.unwrap();
-    wait_until("the file decides", || server_status(&host, "it").state.as_str() == "disabled").await;
+    wait_until("the file decides", || server_status(&host, "it").state.as_str() == "disabled")
+        .await;
     with_time_limit(host.close()).await;
 }
 
@@ -99,7 +105,8 @@ async fn manual_servers_wait_for_a_requested_reload() {
     assert_eq!(server_ids(&host), ["old"]);
     write_minion_config(&workspace, &["new"]);
     native(json!({"watched": workspace.scripted_entry(Script::default(), "watched")}));
-    wait_until("the file change is applied", || server_ids(&host).contains(&"watched".to_owned())).await;
+    wait_until("the file change is applied", || server_ids(&host).contains(&"watched".to_owned()))
+        .await;
     let mut seen = server_ids(&host);
     seen.sort();
     assert_eq!(seen, ["old", "watched"]);

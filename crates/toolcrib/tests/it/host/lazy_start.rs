@@ -8,12 +8,17 @@ use toolcrib_testkit::scripted::{Script, Step};
 use toolcrib_testkit::time_limit::with_time_limit;
 use toolcrib_upstream::conn::ServerState;
 
-use super::workspace::{TestWorkspace, counting_script, open_dialog, wait_for_event, tool_names, server_status, call_text, wait_until};
+use super::workspace::{
+    TestWorkspace, call_text, counting_script, open_dialog, server_status, tool_names,
+    wait_for_event, wait_until,
+};
 
 #[tokio::test]
 async fn dom_22_first_list_waits_for_a_slow_server() {
     let workspace = TestWorkspace::new();
-    workspace.write_minds(&json!({"a": workspace.minds_entry(Script::default().start([Step::Sleep(500)]), "a")}));
+    workspace.write_minds(
+        &json!({"a": workspace.minds_entry(Script::default().start([Step::Sleep(500)]), "a")}),
+    );
     let host = with_time_limit(workspace.builder().start()).await.unwrap();
     // Only the list itself waits for the server.
     let one = open_dialog(&host, "default").await;
@@ -76,7 +81,8 @@ fn list_result(tools: &[&str]) -> Step {
 
 /// A server that changes its list, and announces the change when its tool `grow` is called.
 fn growing_script(workspace: &TestWorkspace) -> Script {
-    let turns = vec![vec![list_result(&["grow", "old"])], vec![list_result(&["grow", "new", "more"])]];
+    let turns =
+        vec![vec![list_result(&["grow", "old"])], vec![list_result(&["grow", "new", "more"])]];
     let changed = Step::Notify {
         method: "notifications/tools/list_changed".into(),
         params: json!({}),
@@ -94,7 +100,8 @@ async fn dkr_44_changed_list_is_reread_and_announced() {
     entry["session"] = json!({"scope": "shared"});
     workspace.write_servers(&json!({"a": entry}));
     let host = workspace.start_host().await;
-    wait_until("the server is ready", || server_status(&host, "a").state == ServerState::Ready).await;
+    wait_until("the server is ready", || server_status(&host, "a").state == ServerState::Ready)
+        .await;
     let one = open_dialog(&host, "default").await;
     assert_eq!(tool_names(&one).await, ["a__grow", "a__old"]);
     let mut events = host.subscribe();
@@ -106,7 +113,10 @@ async fn dkr_44_changed_list_is_reread_and_announced() {
     })
     .await;
     assert_eq!(changes, 3);
-    wait_for_event(&mut events, |event| matches!(event, HostEvent::SnapshotPublished { .. }).then_some(())).await;
+    wait_for_event(&mut events, |event| {
+        matches!(event, HostEvent::SnapshotPublished { .. }).then_some(())
+    })
+    .await;
     assert_eq!(tool_names(&one).await, ["a__grow", "a__new", "a__more"]);
     assert_eq!(turn.tools().len(), 2);
     with_time_limit(host.close()).await;
@@ -120,7 +130,8 @@ async fn min_64_changed_list_waits_for_a_refresh_by_policy() {
     entry["discovery"] = json!({"on_list_changed": "mark_stale"});
     workspace.write_servers(&json!({"a": entry}));
     let host = workspace.start_host().await;
-    wait_until("the server is ready", || server_status(&host, "a").state == ServerState::Ready).await;
+    wait_until("the server is ready", || server_status(&host, "a").state == ServerState::Ready)
+        .await;
     let one = open_dialog(&host, "default").await;
     call_text(&one, "a__grow", &json!({})).await;
     wait_until("the cache is stale", || server_status(&host, "a").cache.as_str() == "stale").await;
@@ -129,7 +140,7 @@ async fn min_64_changed_list_waits_for_a_refresh_by_policy() {
     with_time_limit(host.refresh_server("a")).await.unwrap();
     assert_eq!(tool_names(&one).await, ["a__grow", "a__new", "a__more"]);
     // The change names the tool and the kind of change.
-    let told = wait_for_event(&mut events, |event| match event {
+    let reported = wait_for_event(&mut events, |event| match event {
         HostEvent::ListsChanged { changes, .. } => {
             Some(changes.iter().map(ToString::to_string).collect::<Vec<_>>())
         }
@@ -137,8 +148,8 @@ async fn min_64_changed_list_waits_for_a_refresh_by_policy() {
     })
     .await;
     assert!(
-        told.iter().any(|change| change.contains("old") && change.contains("removed")),
-        "{told:?}"
+        reported.iter().any(|change| change.contains("old") && change.contains("removed")),
+        "{reported:?}"
     );
     with_time_limit(host.close()).await;
 }
@@ -148,7 +159,9 @@ async fn background_server_is_listed_from_the_store_until_ready() {
     let workspace = TestWorkspace::new();
     let turns = vec![vec![], vec![Step::Sleep(3000)]];
     let slow = Step::Sequence { count: workspace.log_path("starts"), turns };
-    workspace.write_servers(&json!({"a": workspace.scripted_entry(counting_script().start([slow]), "a")}));
+    workspace.write_servers(
+        &json!({"a": workspace.scripted_entry(counting_script().start([slow]), "a")}),
+    );
     let host = workspace.start_host().await;
     wait_until("the server is ready", || server_status(&host, "a").tools == 4).await;
     // The catalog is stored in the background.

@@ -8,7 +8,8 @@ use toolcrib_testkit::scripted::Step;
 use toolcrib_testkit::time_limit::with_time_limit;
 
 use super::workspace::{
-    TestWorkspace, call_tool, call_count, counting_script, open_dialog, is_alive, error_kind, tool_names, request, server_status, call_text, wait_until,
+    TestWorkspace, call_count, call_text, call_tool, counting_script, error_kind, is_alive,
+    open_dialog, request, server_status, tool_names, wait_until,
 };
 
 #[tokio::test]

@@ -8,17 +8,20 @@ use toolcrib::results::ErrorKind;
 use toolcrib_testkit::openid_provider::{OpenIdProvider, open_in_browser};
 use toolcrib_testkit::scripted::Script;
 use toolcrib_testkit::time_limit::with_time_limit;
-use toolcrib_upstream::auth::{Accounts, LoginStart, ClientSettings, ProtectedServer};
+use toolcrib_upstream::auth::{Accounts, ClientSettings, LoginStart, ProtectedServer};
 use toolcrib_upstream::secrets::{CredentialStore, StorageMode};
 use toolcrib_upstream::transport::Tls;
 
-use super::workspace::{TestWorkspace, call_tool, open_dialog, has_problem, server_status, call_text, wait_until};
+use super::workspace::{
+    TestWorkspace, call_text, call_tool, has_problem, open_dialog, server_status, wait_until,
+};
 
 const REDIRECT: &str = "http://127.0.0.1:9/callback";
 
 /// Logs in like another process, which shares only the stored credentials with the host.
 async fn log_in(workspace: &TestWorkspace, provider: &OpenIdProvider, agent: Option<&str>) {
-    let keep = CredentialStore::open(workspace.folder.path().join("credentials"), StorageMode::File);
+    let keep =
+        CredentialStore::open(workspace.folder.path().join("credentials"), StorageMode::File);
     let accounts = Accounts::new(keep, Tls::default());
     let server = ProtectedServer {
         id: "locked".to_owned(),

@@ -11,7 +11,7 @@ use toolcrib::Host;
 use toolcrib_testkit::scripted::{Script, Step, server_binary};
 use toolcrib_testkit::time_limit::with_time_limit;
 
-use super::workspace::{TestWorkspace, call_count, open_dialog, call_text, wait_until};
+use super::workspace::{TestWorkspace, call_count, call_text, open_dialog, wait_until};
 
 const DIALOGS: usize = 1000;
 

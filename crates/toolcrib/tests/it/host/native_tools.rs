@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use toolcrib::registry::{NativeToolFuture, NativeToolDefinition, NativeCall, NativeError, NativeTool, NativeToolset};
+use toolcrib::registry::{
+    NativeCall, NativeError, NativeTool, NativeToolDefinition, NativeToolFuture, NativeToolset,
+};
 use toolcrib_testkit::scripted::Script;
 use toolcrib_testkit::time_limit::with_time_limit;
 use toolcrib_wire::RawJson;
 
-use super::workspace::{TestWorkspace, call_tool, open_dialog, tool_names, raw, server_status, call_text};
+use super::workspace::{
+    TestWorkspace, call_text, call_tool, open_dialog, raw, server_status, tool_names,
+};
 
 struct Analyzer;
 
@@ -41,7 +45,8 @@ async fn min_01_native_tools_work_alike_with_and_without_servers() {
     for with_servers in [false, true] {
         let workspace = TestWorkspace::new();
         if with_servers {
-            workspace.write_servers(&json!({"it": workspace.scripted_entry(Script::default(), "log")}));
+            workspace
+                .write_servers(&json!({"it": workspace.scripted_entry(Script::default(), "log")}));
         }
         let host = with_time_limit(workspace.builder().toolset(toolset()).start()).await.unwrap();
         with_time_limit(host.wait_until_settled()).await;
@@ -51,7 +56,8 @@ async fn min_01_native_tools_work_alike_with_and_without_servers() {
         assert_eq!(seen.len(), if with_servers { 4 } else { 1 });
         assert_eq!(seen[0], "revenue_analyzer");
         assert_eq!(call_text(&dialog, "revenue_analyzer", &json!({})).await, "default");
-        let error = call_tool(&dialog, "revenue_analyzer", &json!({"fail": true})).await.unwrap_err();
+        let error =
+            call_tool(&dialog, "revenue_analyzer", &json!({"fail": true})).await.unwrap_err();
         assert_eq!(error.to_string(), "it cannot");
         with_time_limit(host.close()).await;
     }

@@ -6,7 +6,10 @@ use toolcrib_config::Severity;
 use toolcrib_testkit::scripted::Script;
 use toolcrib_testkit::time_limit::with_time_limit;
 
-use super::workspace::{TestWorkspace, call_count, counting_script, open_dialog, has_problem, tool_names, server_status, wait_until, problem_codes};
+use super::workspace::{
+    TestWorkspace, call_count, counting_script, has_problem, open_dialog, problem_codes,
+    server_status, tool_names, wait_until,
+};
 
 #[tokio::test]
 async fn dom_88_host_starts_with_any_broken_config() {
@@ -59,12 +62,18 @@ async fn dom_90_92_server_problems_are_isolated_and_end_with_their_cause() {
         wait_until(code, || has_problem(&host, code, "bad")).await;
         count += 1;
         assert_eq!(call_count(&one, "good_count").await, (pid, count), "{code}");
-        assert!(problem_codes(&host).iter().all(|(_, server)| server == "bad"), "{:?}", problem_codes(&host));
+        assert!(
+            problem_codes(&host).iter().all(|(_, server)| server == "bad"),
+            "{:?}",
+            problem_codes(&host)
+        );
         // DOM-92: the problem ends with its cause without a restart, whether the entry is corrected
         // or removed.
         match count % 2 {
             0 => workspace.write_minds(&json!({"good": good})),
-            _ => workspace.write_minds(&json!({"good": good, "bad": workspace.minds_entry(Script::default(), "bad")})),
+            _ => workspace.write_minds(
+                &json!({"good": good, "bad": workspace.minds_entry(Script::default(), "bad")}),
+            ),
         }
         with_time_limit(host.reload()).await.unwrap();
         assert!(problem_codes(&host).is_empty(), "{code}: {:?}", problem_codes(&host));

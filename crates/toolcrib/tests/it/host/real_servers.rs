@@ -6,7 +6,9 @@ use toolcrib::{Dialog, Host};
 use toolcrib_testkit::time_limit::with_time_limit;
 use toolcrib_testkit::{command, peers};
 
-use super::workspace::{TestWorkspace, call_tool, open_dialog, tool_names, raw, server_status, call_text, wait_until};
+use super::workspace::{
+    TestWorkspace, call_text, call_tool, open_dialog, raw, server_status, tool_names, wait_until,
+};
 
 fn npm(name: &str) -> Value {
     let package = format!("@modelcontextprotocol/server-{name}");
@@ -55,7 +57,9 @@ async fn start_host(workspace: &TestWorkspace) -> Host {
     #[expect(clippy::disallowed_methods, reason = "node is where the machine has it")]
     let env = std::env::vars();
     let capabilities = DialogCapabilities { elicitation: true, ..DialogCapabilities::default() };
-    let host = with_time_limit(workspace.builder().env(env).capabilities(capabilities).start()).await.unwrap();
+    let host = with_time_limit(workspace.builder().env(env).capabilities(capabilities).start())
+        .await
+        .unwrap();
     with_time_limit(host.wait_until_settled()).await;
     host
 }
@@ -90,7 +94,13 @@ async fn dom_03_dis_46_servers_of_four_formats_serve_one_dialog() {
     let turn = with_time_limit(one.turn()).await;
     let resource =
         turn.resources().into_iter().find(|it| it.server().id() == "everything").unwrap();
-    assert!(with_time_limit(turn.read_resource(resource.uri(), None)).await.unwrap().text().contains("contents"));
+    assert!(
+        with_time_limit(turn.read_resource(resource.uri(), None))
+            .await
+            .unwrap()
+            .text()
+            .contains("contents")
+    );
     let prompt =
         turn.prompts().into_iter().find(|it| it.original_name() == "simple-prompt").unwrap();
     let filled = with_time_limit(turn.get_prompt(prompt.name(), raw(&json!({})))).await.unwrap();
@@ -99,7 +109,8 @@ async fn dom_03_dis_46_servers_of_four_formats_serve_one_dialog() {
 
     let pids: Vec<u32> = host.servers().iter().filter_map(|server| server.pid).collect();
     with_time_limit(host.close()).await;
-    wait_until("no process is left", || pids.iter().all(|pid| !super::workspace::is_alive(*pid))).await;
+    wait_until("no process is left", || pids.iter().all(|pid| !super::workspace::is_alive(*pid)))
+        .await;
 }
 
 /// Two dialogs have two processes and share no state.
@@ -136,7 +147,8 @@ async fn dis_41_request_of_a_real_server_is_answered_through_the_dialog() {
     let entry = json!({"command": npm("everything"), "args": ["stdio"]});
     workspace.write_servers(&json!({"everything": entry}));
     let host = start_host(&workspace).await;
-    let capabilities = Some(DialogCapabilities { elicitation: true, ..DialogCapabilities::default() });
+    let capabilities =
+        Some(DialogCapabilities { elicitation: true, ..DialogCapabilities::default() });
     let asked = DialogRequest { capabilities, ..DialogRequest::default() };
     let dialog = with_time_limit(host.open_dialog(asked)).await.unwrap();
     let tool = "everything__trigger-elicitation-request";
@@ -150,8 +162,8 @@ async fn dis_41_request_of_a_real_server_is_answered_through_the_dialog() {
     assert!(dialog.answer_request(question.id, Ok(raw(&answer))));
     assert!(!dialog.answer_request(question.id, Ok(raw(&answer))));
     let called = with_time_limit(dialog.wait_for_call(calling)).await.unwrap();
-    let told = called.outcome.unwrap().raw().text().to_owned();
-    assert!(told.contains("Ada"), "{told}");
+    let reported = called.outcome.unwrap().raw().text().to_owned();
+    assert!(reported.contains("Ada"), "{reported}");
     with_time_limit(host.close()).await;
 }
 
@@ -163,7 +175,10 @@ async fn real_server_lists_differ_by_client_capabilities() {
     workspace.write_servers(&json!({"everything": entry}));
     let host = start_host(&workspace).await;
     let mut dialogs = Vec::new();
-    for capabilities in [DialogCapabilities::default(), DialogCapabilities { elicitation: true, ..DialogCapabilities::default() }] {
+    for capabilities in [
+        DialogCapabilities::default(),
+        DialogCapabilities { elicitation: true, ..DialogCapabilities::default() },
+    ] {
         let asked = DialogRequest { capabilities: Some(capabilities), ..DialogRequest::default() };
         dialogs.push(with_time_limit(host.open_dialog(asked)).await.unwrap());
     }
@@ -196,7 +211,10 @@ async fn dis_40_a_real_server_works_in_the_folder_of_the_dialog() {
     workspace.write_servers(&json!({"files": entry}));
     let host = start_host(&workspace).await;
     let there = DialogRequest { cwd: Some(other.clone()), ..DialogRequest::default() };
-    let (here, there) = (open_dialog(&host, "default").await, with_time_limit(host.open_dialog(there)).await.unwrap());
+    let (here, there) = (
+        open_dialog(&host, "default").await,
+        with_time_limit(host.open_dialog(there)).await.unwrap(),
+    );
     for (dialog, folder) in [(&here, workspace.root()), (&there, other)] {
         let folder = folder.to_str().unwrap().to_owned();
         // The server requests the roots after the handshake and does not report when it has applied

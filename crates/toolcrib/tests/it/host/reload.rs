@@ -11,8 +11,9 @@ use toolcrib_testkit::scripted::{Script, Step};
 use toolcrib_testkit::time_limit::with_time_limit;
 
 use super::workspace::{
-    TestWorkspace, call_tool, call_count, counting_script, open_dialog, has_problem, wait_for_event, is_alive, error_kind, tool_names, native_toolset, request,
-    call_text, wait_until, problem_codes,
+    TestWorkspace, call_count, call_text, call_tool, counting_script, error_kind, has_problem,
+    is_alive, native_toolset, open_dialog, problem_codes, request, tool_names, wait_for_event,
+    wait_until,
 };
 
 fn count_with_prefix(names: &[String], prefix: &str) -> usize {
@@ -22,7 +23,10 @@ fn count_with_prefix(names: &[String], prefix: &str) -> usize {
 #[tokio::test]
 async fn dom_66_74_75_servers_follow_the_file() {
     let workspace = TestWorkspace::new();
-    let (a, b) = (workspace.minds_entry(counting_script(), "a"), workspace.minds_entry(counting_script(), "b"));
+    let (a, b) = (
+        workspace.minds_entry(counting_script(), "a"),
+        workspace.minds_entry(counting_script(), "b"),
+    );
     workspace.write_minds(&json!({"a": a}));
     let host = workspace.start_host().await;
     let one = open_dialog(&host, "default").await;
@@ -31,7 +35,8 @@ async fn dom_66_74_75_servers_follow_the_file() {
     // one stays untouched.
     let mut events = host.subscribe();
     workspace.write_minds(&json!({"a": a, "b": b}));
-    wait_for_event(&mut events, |event| matches!(event, HostEvent::Reloaded(_)).then_some(())).await;
+    wait_for_event(&mut events, |event| matches!(event, HostEvent::Reloaded(_)).then_some(()))
+        .await;
     assert_eq!(count_with_prefix(&tool_names(&one).await, "b_"), 4);
     let added = call_count(&one, "b_count").await.0;
     assert_eq!(call_count(&one, "a_count").await, (kept, 2));
@@ -43,14 +48,18 @@ async fn dom_66_74_75_servers_follow_the_file() {
     })
     .await;
     let steps: Vec<_> = reload.steps.iter().map(|step| (&*step.server, step.action)).collect();
-    assert_eq!(steps, [(".minds/mcp.yaml#b", ChangeAction::Keep), (".minds/mcp.yaml#a", ChangeAction::Stop)]);
+    assert_eq!(
+        steps,
+        [(".minds/mcp.yaml#b", ChangeAction::Keep), (".minds/mcp.yaml#a", ChangeAction::Stop)]
+    );
     assert_eq!(count_with_prefix(&tool_names(&one).await, "a_"), 0);
     assert_eq!(error_kind(call_tool(&one, "a_count", &json!({})).await), ErrorKind::UnknownTool);
     wait_until("its process has ended", || !is_alive(kept)).await;
     assert_eq!(call_count(&one, "b_count").await, (added, 2));
     // DOM-69: without a file there are no servers and no problems.
     std::fs::remove_file(workspace.root().join(".minds/mcp.yaml")).unwrap();
-    wait_for_event(&mut events, |event| matches!(event, HostEvent::Reloaded(_)).then_some(())).await;
+    wait_for_event(&mut events, |event| matches!(event, HostEvent::Reloaded(_)).then_some(()))
+        .await;
     assert_eq!(count_with_prefix(&tool_names(&one).await, "b_"), 0);
     wait_until("no process is left", || !is_alive(added)).await;
     assert!(problem_codes(&host).is_empty() && host.servers().is_empty());
@@ -72,12 +81,12 @@ async fn dom_68_many_writes_are_one_reload() {
         // Like an editor or a tool that writes in pieces.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    wait_for_event(&mut events, |event| matches!(event, HostEvent::Reloaded(_)).then_some(())).await;
+    wait_for_event(&mut events, |event| matches!(event, HostEvent::Reloaded(_)).then_some(()))
+        .await;
     // Longer than the polling interval: no second reload may follow.
     tokio::time::sleep(Duration::from_millis(2000)).await;
     let mut more = 0;
-    while let Ok(Some(event)) =
-        tokio::time::timeout(Duration::from_millis(1), events.next()).await
+    while let Ok(Some(event)) = tokio::time::timeout(Duration::from_millis(1), events.next()).await
     {
         more += usize::from(matches!(*event, HostEvent::Reloaded(_)));
     }
@@ -94,7 +103,8 @@ async fn dom_68_many_writes_are_one_reload() {
 async fn dom_71_79_80_turn_keeps_its_snapshot_and_calls_in_flight_finish() {
     let workspace = TestWorkspace::new();
     let script = counting_script().on("tools/call slow", [Step::Sleep(700), Step::Respond]);
-    let (a, b) = (workspace.minds_entry(script, "a"), workspace.minds_entry(Script::default(), "b"));
+    let (a, b) =
+        (workspace.minds_entry(script, "a"), workspace.minds_entry(Script::default(), "b"));
     workspace.write_minds(&json!({"a": a, "b": b}));
     let host = workspace.start_host().await;
     let one = open_dialog(&host, "default").await;
@@ -124,8 +134,8 @@ async fn dom_71_79_80_turn_keeps_its_snapshot_and_calls_in_flight_finish() {
 #[tokio::test]
 async fn dom_81_undrained_server_is_killed_after_drain_kill() {
     let workspace = TestWorkspace::new();
-    let script =
-        Script { ignore_end: true, ignore_sigterm: true, ..counting_script() }.on("tools/call never", []);
+    let script = Script { ignore_end: true, ignore_sigterm: true, ..counting_script() }
+        .on("tools/call never", []);
     let mut entry = workspace.scripted_entry(script, "a");
     entry["lifecycle"] = json!({"drain_kill": "300ms"});
     workspace.write_servers(&json!({"a": entry}));
@@ -147,15 +157,16 @@ async fn dom_81_undrained_server_is_killed_after_drain_kill() {
 #[tokio::test]
 async fn dom_72_native_tools_survive_every_reload() {
     let workspace = TestWorkspace::new();
-    let host = with_time_limit(workspace.builder().open_toolset(native_toolset()).start()).await.unwrap();
+    let host =
+        with_time_limit(workspace.builder().open_toolset(native_toolset()).start()).await.unwrap();
     let one = open_dialog(&host, "default").await;
     // MIN-01: the native tool works without servers, and equally with some.
     assert_eq!(tool_names(&one).await, ["revenue"]);
     assert_eq!(call_text(&one, "revenue", &json!({})).await, "42");
     for round in 0..50 {
         let taken = workspace.minds_entry(Script::default(), "a");
-        let mut rival =
-            workspace.scripted_entry(Script { tools: vec!["revenue".into()], ..Script::default() }, "r");
+        let mut rival = workspace
+            .scripted_entry(Script { tools: vec!["revenue".into()], ..Script::default() }, "r");
         rival["transport"] = json!("stdio");
         rival["tools"] = json!({"whitelist": ["revenue"]});
         match round % 3 {
@@ -270,7 +281,8 @@ async fn manual_reload_server_ignores_file_changes() {
     let mut events = host.subscribe();
     // One changed, one removed, one new server: none of it counts before a requested reload.
     write(&["a", "watched", "c"], 2);
-    wait_for_event(&mut events, |event| matches!(event, HostEvent::Reloaded(_)).then_some(())).await;
+    wait_for_event(&mut events, |event| matches!(event, HostEvent::Reloaded(_)).then_some(()))
+        .await;
     let after = pids(&["a", "watched", "b"]).await;
     assert_eq!((after[0], after[2]), (before[0], before[2]));
     assert_ne!(after[1], before[1]);
@@ -298,7 +310,8 @@ async fn sighup_reloads_the_changed_file() {
     assert_eq!(tool_names(&one).await, [""; 0]);
     // Each test runs in its own process, so the signal reaches no other test.
     kill_process(getpid(), Signal::HUP).unwrap();
-    wait_for_event(&mut events, |event| matches!(event, HostEvent::Reloaded(_)).then_some(())).await;
+    wait_for_event(&mut events, |event| matches!(event, HostEvent::Reloaded(_)).then_some(()))
+        .await;
     assert_eq!(tool_names(&one).await.len(), 3);
     with_time_limit(host.close()).await;
 }

@@ -104,8 +104,11 @@ async fn min_72_resource_update_reaches_subscribers() {
     let workspace = TestWorkspace::new();
     let (host, ada) = start_host_with(&workspace, &json!({})).await;
     let mut events = host.subscribe();
-    let subscription = with_time_limit(with_time_limit(ada.turn()).await.subscribe("doc://a", None)).await.unwrap();
-    let told = async {
+    let subscription =
+        with_time_limit(with_time_limit(ada.turn()).await.subscribe("doc://a", None))
+            .await
+            .unwrap();
+    let reported = async {
         loop {
             let event = events.next().await.unwrap();
             if let HostEvent::ServerNotification { method, params, .. } = &*event
@@ -115,9 +118,12 @@ async fn min_72_resource_update_reaches_subscribers() {
             }
         }
     };
-    assert_eq!(with_time_limit(told).await, r#"{"uri":"doc://a"}"#);
+    assert_eq!(with_time_limit(reported).await, r#"{"uri":"doc://a"}"#);
     with_time_limit(subscription.unsubscribe()).await;
-    wait_until("the server received the notification", || workspace.count_messages("log", "resources/unsubscribe") == 1).await;
+    wait_until("the server received the notification", || {
+        workspace.count_messages("log", "resources/unsubscribe") == 1
+    })
+    .await;
     with_time_limit(host.close()).await;
 }
 
@@ -128,7 +134,9 @@ async fn min_73_prompts_are_listed_and_filled_in() {
     let turn = with_time_limit(ada.turn()).await;
     let prompts = turn.prompts();
     assert_eq!((prompts.len(), prompts[0].original_name()), (1, "greet"));
-    let filled = with_time_limit(turn.get_prompt(prompts[0].name(), raw(&json!({"who": "you"})))).await.unwrap();
+    let filled = with_time_limit(turn.get_prompt(prompts[0].name(), raw(&json!({"who": "you"}))))
+        .await
+        .unwrap();
     assert!(filled.text().contains("hello"));
     let sent = workspace.log("log");
     let sent = sent.iter().find(|message| message["method"] == "prompts/get").unwrap();
@@ -147,8 +155,12 @@ async fn ext_04_oversized_or_disallowed_resource_is_refused_with_the_rule() {
         (json!({"mime": ["image/png"]}), ErrorKind::Denied, "expose.resources.mime"),
     ] {
         let workspace = TestWorkspace::new();
-        let (host, ada) = start_host_with(&workspace, &json!({"expose": {"resources": rules}})).await;
-        let error = with_time_limit(with_time_limit(ada.turn()).await.read_resource("page://one", None)).await.unwrap_err();
+        let (host, ada) =
+            start_host_with(&workspace, &json!({"expose": {"resources": rules}})).await;
+        let error =
+            with_time_limit(with_time_limit(ada.turn()).await.read_resource("page://one", None))
+                .await
+                .unwrap_err();
         assert_eq!(error.kind(), kind);
         assert!(error.to_string().contains(rule), "{error}");
         with_time_limit(host.close()).await;

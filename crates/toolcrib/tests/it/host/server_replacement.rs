@@ -7,7 +7,8 @@ use toolcrib_testkit::time_limit::with_time_limit;
 use toolcrib_upstream::conn::ServerState;
 
 use super::workspace::{
-    TestWorkspace, call_count, counting_script, open_dialog, has_problem, is_alive, tool_names, server_status, call_text, wait_until, problem_codes,
+    TestWorkspace, call_count, call_text, counting_script, has_problem, is_alive, open_dialog,
+    problem_codes, server_status, tool_names, wait_until,
 };
 
 /// A script with given first starts. A file counts the starts.
@@ -22,7 +23,8 @@ async fn dom_76_old_server_serves_until_its_successor_is_ready() {
     let host = workspace.start_host().await;
     let one = open_dialog(&host, "default").await;
     let old = call_count(&one, "a_count").await.0;
-    let script = Script { tools: vec!["new".into()], ..counting_script() }.start([Step::Sleep(800)]);
+    let script =
+        Script { tools: vec!["new".into()], ..counting_script() }.start([Step::Sleep(800)]);
     workspace.write_minds(&json!({"a": workspace.minds_entry(script, "a")}));
     let reload = host.reload();
     tokio::pin!(reload);
@@ -49,7 +51,10 @@ async fn dom_76_old_server_serves_until_its_successor_is_ready() {
 #[tokio::test]
 async fn dom_77_failed_successor_leaves_the_old_server_running() {
     let workspace = TestWorkspace::new();
-    let (a, b) = (workspace.minds_entry(counting_script(), "a"), workspace.minds_entry(counting_script(), "b"));
+    let (a, b) = (
+        workspace.minds_entry(counting_script(), "a"),
+        workspace.minds_entry(counting_script(), "b"),
+    );
     workspace.write_minds(&json!({"a": a, "b": b}));
     let host = workspace.start_host().await;
     let one = open_dialog(&host, "default").await;
@@ -86,7 +91,8 @@ async fn failed_successor_is_retried_and_takes_over() {
     let old = call_count(&one, "a__count").await.0;
     let exits = vec![vec![Step::Exit(1)]; 6];
     let turns = exits.into_iter().chain([vec![]]).collect();
-    let mut entry = workspace.scripted_entry(script_with_starts(&workspace, turns, counting_script()), "a");
+    let mut entry =
+        workspace.scripted_entry(script_with_starts(&workspace, turns, counting_script()), "a");
     entry["lifecycle"] =
         json!({"retry": {"max": 20, "initial": "100ms", "max_delay": "100ms", "jitter": 0}});
     entry["protocol"] = json!("legacy");
@@ -121,7 +127,9 @@ async fn failed_successor_can_be_restarted() {
 async fn dom_83_incomplete_list_is_not_published() {
     let workspace = TestWorkspace::new();
     let tools = |count: usize| (0..count).map(|n| format!("t{n}")).collect::<Vec<_>>();
-    workspace.write_minds(&json!({"a": workspace.minds_entry(Script { tools: tools(4), ..counting_script() }, "a")}));
+    workspace.write_minds(
+        &json!({"a": workspace.minds_entry(Script { tools: tools(4), ..counting_script() }, "a")}),
+    );
     let host = workspace.start_host().await;
     let one = open_dialog(&host, "default").await;
     let before = tool_names(&one).await;
@@ -129,7 +137,8 @@ async fn dom_83_incomplete_list_is_not_published() {
     let turns =
         vec![vec![Step::Respond], vec![Step::Error { code: -32603, message: "broken".into() }]];
     let listing = Step::Sequence { count: workspace.log_path("pages"), turns };
-    let script = Script { tools: tools(8), page: 5, ..counting_script() }.on("tools/list", [listing]);
+    let script =
+        Script { tools: tools(8), page: 5, ..counting_script() }.on("tools/list", [listing]);
     workspace.write_minds(&json!({"a": workspace.minds_entry(script, "a")}));
     with_time_limit(host.reload()).await.unwrap();
     assert_eq!(tool_names(&one).await, before);
@@ -160,7 +169,8 @@ async fn stop_first_successor_starts_after_the_old_server_ends() {
         with_time_limit(host.reload()).await.unwrap();
     }
     wait_until("the last definition runs", || {
-        server_status(&host, "a").state == ServerState::Ready && server_status(&host, "a").tools == 5
+        server_status(&host, "a").state == ServerState::Ready
+            && server_status(&host, "a").tools == 5
     })
     .await;
     assert!(tool_names(&one).await.contains(&"a__new1".to_owned()));

@@ -5,12 +5,18 @@ use toolcrib::results::ErrorKind;
 use toolcrib_testkit::scripted::Script;
 use toolcrib_testkit::time_limit::with_time_limit;
 
-use super::workspace::{TestWorkspace, call_tool, counting_script, open_dialog, error_kind, tool_names, call_text, problem_codes};
+use super::workspace::{
+    TestWorkspace, call_text, call_tool, counting_script, error_kind, open_dialog, problem_codes,
+    tool_names,
+};
 
 #[tokio::test]
 async fn dom_85_86_87_member_has_its_listed_toolsets() {
     let workspace = TestWorkspace::new();
-    let (a, b) = (workspace.minds_entry(counting_script(), "a"), workspace.minds_entry(Script::default(), "b"));
+    let (a, b) = (
+        workspace.minds_entry(counting_script(), "a"),
+        workspace.minds_entry(Script::default(), "b"),
+    );
     workspace.write_minds(&json!({"a": a, "b": b}));
     workspace.write_team(&json!({"alice": {"toolsets": ["a"]}, "bob": {"toolsets": ["b", "c"]}}));
     let host = workspace.start_host().await;
@@ -25,9 +31,9 @@ async fn dom_85_86_87_member_has_its_listed_toolsets() {
         let all = host.problems().into_iter().filter(|it| it.text.contains("Toolset not found"));
         all.map(|it| (it.agent.unwrap_or_default(), it.text)).collect::<Vec<_>>()
     };
-    let told = missing();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].0 == "bob" && told[0].1.contains('c'));
+    let reported = missing();
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    assert!(reported[0].0 == "bob" && reported[0].1.contains('c'));
     // A changed team takes effect immediately, although no server changes.
     workspace.write_team(&json!({"alice": {"toolsets": ["b"]}, "bob": {"toolsets": ["b"]}}));
     with_time_limit(host.reload()).await.unwrap();
@@ -48,7 +54,10 @@ async fn dom_85_86_87_member_has_its_listed_toolsets() {
 #[tokio::test]
 async fn broken_file_changes_no_grant() {
     let workspace = TestWorkspace::new();
-    let (a, b) = (workspace.minds_entry(Script::default(), "a"), workspace.minds_entry(counting_script(), "b"));
+    let (a, b) = (
+        workspace.minds_entry(Script::default(), "a"),
+        workspace.minds_entry(counting_script(), "b"),
+    );
     workspace.write_minds(&json!({"a": a, "b": b}));
     workspace.write_team(&json!({"alice": {"toolsets": ["a"]}, "default": {"toolsets": ["b"]}}));
     let host = workspace.start_host().await;
@@ -66,7 +75,8 @@ async fn broken_file_changes_no_grant() {
         super::workspace::wait_until("the server is ready", || host.status().ready == 2).await;
         assert_eq!((tool_names(&alice).await, tool_names(&default).await), before, "{file}");
         workspace.write_minds(&json!({"a": a, "b": b}));
-        workspace.write_team(&json!({"alice": {"toolsets": ["a"]}, "default": {"toolsets": ["b"]}}));
+        workspace
+            .write_team(&json!({"alice": {"toolsets": ["a"]}, "default": {"toolsets": ["b"]}}));
         with_time_limit(host.reload()).await.unwrap();
         assert!(problem_codes(&host).is_empty());
     }

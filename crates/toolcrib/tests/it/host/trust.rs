@@ -10,7 +10,9 @@ use toolcrib::{Host, Problem};
 use toolcrib_testkit::time_limit::with_time_limit;
 use toolcrib_upstream::conn::ServerState;
 
-use super::workspace::{TestWorkspace, call_count, counting_script, open_dialog, open_dialog_in, tool_names, wait_until};
+use super::workspace::{
+    TestWorkspace, call_count, counting_script, open_dialog, open_dialog_in, tool_names, wait_until,
+};
 
 /// Reads the real files without an environment.
 struct RealFiles;
@@ -45,9 +47,14 @@ fn trust_problems(host: &Host) -> Vec<Problem> {
 async fn dialog_in_untrusted_folder_starts_no_server() {
     let workspace = TestWorkspace::new();
     workspace.write_servers(&json!({"here": workspace.scripted_entry(counting_script(), "here")}));
-    let there = workspace.write_dispatch("there", &json!({"fs": workspace.scripted_entry(counting_script(), "there-log")}));
-    let below =
-        workspace.write_dispatch("root/below", &json!({"fs": workspace.scripted_entry(counting_script(), "below-log")}));
+    let there = workspace.write_dispatch(
+        "there",
+        &json!({"fs": workspace.scripted_entry(counting_script(), "there-log")}),
+    );
+    let below = workspace.write_dispatch(
+        "root/below",
+        &json!({"fs": workspace.scripted_entry(counting_script(), "below-log")}),
+    );
     let file = TrustFile::new(workspace.folder.path().join("trust.json"));
     let builder = workspace.builder().trust(Trust::root_only().with_file(file.path()));
     let host = with_time_limit(builder.start()).await.unwrap();

@@ -6,10 +6,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolcrib::host::{DialogRequest, EventListener, Trust};
-use toolcrib::registry::{NativeToolFuture, NativeToolDefinition, NativeCall, NativeTool, NativeToolset};
+use toolcrib::registry::{
+    NativeCall, NativeTool, NativeToolDefinition, NativeToolFuture, NativeToolset,
+};
 use toolcrib::results::ErrorKind;
 use toolcrib::{
-    CallError, CallRequest, CallResult, Dialog, HostEvent, Host, HostBuilder, Problem, ServerStatus,
+    CallError, CallRequest, CallResult, Dialog, Host, HostBuilder, HostEvent, Problem, ServerStatus,
 };
 use toolcrib_testkit::scripted::{Script, Step, server_binary};
 use toolcrib_wire::{MessageLimits, RawJson};
@@ -155,8 +157,8 @@ pub(crate) fn counting_script() -> Script {
 
 /// The process that answered, and its number of calls.
 pub(crate) async fn call_count(dialog: &Dialog, tool: &str) -> (u32, u64) {
-    let told: Value = serde_json::from_str(&call_text(dialog, tool, &json!({})).await).unwrap();
-    (told["pid"].as_u64().unwrap().try_into().unwrap(), told["count"].as_u64().unwrap())
+    let reported: Value = serde_json::from_str(&call_text(dialog, tool, &json!({})).await).unwrap();
+    (reported["pid"].as_u64().unwrap().try_into().unwrap(), reported["count"].as_u64().unwrap())
 }
 
 pub(crate) fn error_kind(error: Result<CallResult, CallError>) -> ErrorKind {

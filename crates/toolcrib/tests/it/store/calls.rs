@@ -79,7 +79,10 @@ async fn batch_timer_writes_records() {
 #[tokio::test]
 async fn half_full_queue_is_written_immediately() {
     let folder = folder();
-    let store = Store::open(folder.path(), StoreLimits { max_queued_calls: 100, ..no_batch_timer() }).await.unwrap();
+    let store =
+        Store::open(folder.path(), StoreLimits { max_queued_calls: 100, ..no_batch_timer() })
+            .await
+            .unwrap();
     let reader = open(folder.path()).await;
     (0..50).for_each(|_| store.record(call("t")));
     let deadline = Instant::now() + TIMEOUT;

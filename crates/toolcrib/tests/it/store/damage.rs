@@ -88,7 +88,9 @@ async fn newer_schema_version_is_refused_and_unchanged() {
     let before = fs::read(db(&folder)).unwrap();
     let error = Store::open(folder.path(), StoreLimits::default()).await.unwrap_err();
     assert_eq!(error.code(), "store.newer");
-    assert!(error.to_string().contains("has version 99, but this program supports versions up to 5"));
+    assert!(
+        error.to_string().contains("has version 99, but this program supports versions up to 5")
+    );
     assert!(error.problem().fix.unwrap().contains("newer program"));
     assert!(fs::read(db(&folder)).unwrap() == before);
     assert!(!folder.path().join("store.damaged.db").exists());

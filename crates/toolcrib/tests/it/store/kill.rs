@@ -33,7 +33,10 @@ async fn killed_host_keeps_acknowledged_switches() {
         let store = open(folder.path()).await;
         assert!(problem_codes(&store).is_empty(), "round {round}");
         let kept = store.switches("d").await.unwrap().len();
-        assert!(kept == known || kept == known + 1, "round {round}: {known} acknowledged, {kept} stored");
+        assert!(
+            kept == known || kept == known + 1,
+            "round {round}: {known} acknowledged, {kept} stored"
+        );
         // One switch may have been written without its line in the notes.
         let notes = OpenOptions::new().append(true).open(folder.path().join(NOTES));
         notes.unwrap().write_all(&b"\n".repeat(kept - known)).unwrap();

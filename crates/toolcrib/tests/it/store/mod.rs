@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 use toolcrib::access::Switches;
-use toolcrib::store::{CallRecord, StoreLimits, ServerOverride, StoredCatalog, Store};
+use toolcrib::store::{CallRecord, ServerOverride, Store, StoreLimits, StoredCatalog};
 use toolcrib_wire::{Era, Framing};
 
 /// Generous, because it only limits a failing test.
@@ -90,20 +90,25 @@ async fn override_keeps_person_and_time_until_cleared() {
     assert!(store.overrides().await.unwrap().is_empty());
 }
 
-fn remembered(lists: Option<String>) -> StoredCatalog {
-    StoredCatalog { era: Some(Era::Legacy), framing: Some(Framing::ContentLength), lists, at: now() }
+fn stored_catalog(lists: Option<String>) -> StoredCatalog {
+    StoredCatalog {
+        era: Some(Era::Legacy),
+        framing: Some(Framing::ContentLength),
+        lists,
+        at: now(),
+    }
 }
 
 #[tokio::test]
 async fn ext_22_catalog_survives_restart_for_the_same_definition() {
     let folder = folder();
     let store = open(folder.path()).await;
-    let what = remembered(Some(r#"{"tools":[{"name":"é","x":1.0}]}"#.to_owned()));
-    store.set_catalog("f#s", "aa", what.clone()).await.unwrap();
+    let catalog = stored_catalog(Some(r#"{"tools":[{"name":"é","x":1.0}]}"#.to_owned()));
+    store.set_catalog("f#s", "aa", catalog.clone()).await.unwrap();
     let newer = StoredCatalog { era: Some(Era::Modern), framing: None, lists: None, at: now() };
     store.set_catalog("f#s", "bb", newer.clone()).await.unwrap();
     let store = reopen(store, folder.path()).await;
-    assert_eq!(store.catalog("f#s", "aa").await.unwrap(), Some(what));
+    assert_eq!(store.catalog("f#s", "aa").await.unwrap(), Some(catalog));
     assert_eq!(store.catalog("f#s", "bb").await.unwrap(), Some(newer));
     assert_eq!(store.catalog("f#s", "cc").await.unwrap(), None);
     assert_eq!(store.catalog("f#t", "aa").await.unwrap(), None);
@@ -115,20 +120,20 @@ async fn catalogs_are_bounded_and_the_oldest_dropped() {
     let store = Store::in_memory(limits).await.unwrap();
     let begin = now();
     for i in 0..4 {
-        let what = StoredCatalog {
+        let catalog = StoredCatalog {
             at: begin + Duration::from_secs(i),
-            ..remembered(Some("x".repeat(7 << 10)))
+            ..stored_catalog(Some("x".repeat(7 << 10)))
         };
-        store.set_catalog(&i.to_string(), "h", what).await.unwrap();
+        store.set_catalog(&i.to_string(), "h", catalog).await.unwrap();
     }
-    let mut left = Vec::new();
+    let mut remaining = Vec::new();
     for i in 0..4 {
-        left.push(store.catalog(&i.to_string(), "h").await.unwrap().is_some());
+        remaining.push(store.catalog(&i.to_string(), "h").await.unwrap().is_some());
     }
-    assert_eq!(left, [false, false, true, true]);
+    assert_eq!(remaining, [false, false, true, true]);
 
     // Era and framing are kept even if the lists are too long to store.
-    store.set_catalog("long", "h", remembered(Some("x".repeat(21 << 10)))).await.unwrap();
+    store.set_catalog("long", "h", stored_catalog(Some("x".repeat(21 << 10)))).await.unwrap();
     let long = store.catalog("long", "h").await.unwrap().unwrap();
     assert_eq!((long.lists, long.era), (None, Some(Era::Legacy)));
 }

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use toolcrib_testkit::scripted::{Script, Step};
 
-use super::{StdioClient, ServeProcess};
+use super::{ServeProcess, StdioClient};
 use crate::TestWorkspace;
 use crate::server_commands::scripted_server;
 

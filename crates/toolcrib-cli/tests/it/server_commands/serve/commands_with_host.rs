@@ -6,8 +6,10 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use toolcrib_testkit::scripted::{Script, Step};
 
-use super::{ServeProcess, spawn, send_signal, with_time_limit};
-use crate::server_commands::{PATH, demo_server, is_alive, names, native_workspace, scripted_server, server, wait_until};
+use super::{ServeProcess, send_signal, spawn, with_time_limit};
+use crate::server_commands::{
+    PATH, demo_server, is_alive, names, native_workspace, scripted_server, server, wait_until,
+};
 use crate::{PROGRAM, TestWorkspace};
 
 /// A server that counts per legacy session.
@@ -28,10 +30,15 @@ async fn every_command_uses_running_host() {
     let served = ServeProcess::start(&workspace).await;
     assert_eq!(names(&workspace.json(&["tools"])).len(), 7);
     let first = pid(&workspace, "demo");
-    assert!(is_alive(u32::try_from(first.as_u64().unwrap()).unwrap()), "the server outlives the command");
+    assert!(
+        is_alive(u32::try_from(first.as_u64().unwrap()).unwrap()),
+        "the server outlives the command"
+    );
     assert_eq!(workspace.stdout_of(&["call", "demo__echo", "-a", "text=hi"]), "hi\n");
     assert_eq!(workspace.stdout_of(&["read", "demo://square/12"]), "144\n");
-    assert!(workspace.stdout_of(&["prompt", "demo__introduce", "-a", "name=Ada"]).starts_with("user: "));
+    assert!(
+        workspace.stdout_of(&["prompt", "demo__introduce", "-a", "name=Ada"]).starts_with("user: ")
+    );
     assert_eq!(workspace.json(&["why", "demo__add"])["usable"], true);
     assert_eq!(workspace.json(&["resources"])["resources"][0]["uri"], "demo://calls");
     assert_eq!(workspace.json(&["prompts"])["prompts"][0]["name"], "demo__introduce");
@@ -68,7 +75,9 @@ async fn tool_counts_name_host_tools_separately() {
 
 #[tokio::test]
 async fn server_operations_persist_in_running_host() {
-    let workspace = native_workspace(&json!({"demo": demo_server(), "gone": {"command": "no-such-program-here"}}));
+    let workspace = native_workspace(
+        &json!({"demo": demo_server(), "gone": {"command": "no-such-program-here"}}),
+    );
     let _served = ServeProcess::start(&workspace).await;
     assert_eq!(workspace.stdout_of(&["server", "connect", "demo"]), "demo ready\n");
     let first = pid(&workspace, "demo");
@@ -81,7 +90,8 @@ async fn server_operations_persist_in_running_host() {
     let ran = workspace.run(&["server", "restart", "dmo"]);
     assert_eq!(ran.err, "error: there is no server `dmo`; there are demo, gone\n");
     // The file changes, and a command reloads it.
-    let workspace = workspace.with_file("toolcrib.yaml", &json!({"version": 1, "servers": {}}).to_string());
+    let workspace =
+        workspace.with_file("toolcrib.yaml", &json!({"version": 1, "servers": {}}).to_string());
     assert_eq!(workspace.json(&["reload"])["ok"], true);
     assert_eq!(workspace.json(&["servers"])["servers"], json!([]));
 }

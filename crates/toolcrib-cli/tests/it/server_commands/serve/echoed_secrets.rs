@@ -3,7 +3,7 @@
 use std::fs;
 
 use tokio::task::JoinSet;
-use toolcrib_testkit::http::{ReceivedRequest, HttpServer, ScriptedResponse};
+use toolcrib_testkit::http::{HttpServer, ReceivedRequest, ScriptedResponse};
 use toolcrib_testkit::scripted::{Script, Step};
 
 use super::secret_canary::{api_get, assert_clean};
@@ -140,12 +140,18 @@ fn web(received_requests: &ReceivedRequest) -> ScriptedResponse {
         Some("tools/call") => {
             let given = received_requests.header("authorization").unwrap_or_default();
             // The excerpt of the error ends within the second copy.
-            let body = format!("no luck with {given} at {} {}{given}", received_requests.path, "x".repeat(95));
+            let body = format!(
+                "no luck with {given} at {} {}{given}",
+                received_requests.path,
+                "x".repeat(95)
+            );
             return ScriptedResponse::status(500).send(body);
         }
         _ => return ScriptedResponse::status(405),
     };
-    ScriptedResponse::json(json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string())
+    ScriptedResponse::json(
+        json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string(),
+    )
 }
 
 struct EchoWorkspace {
@@ -337,7 +343,10 @@ async fn dis_43_echoed_secrets_are_masked_in_host_log_events_and_answers() {
     assert!(log.contains("it is ***"), "a failed call is logged: {log}");
     let kept = fixture.workspace.home();
     for file in super::secret_canary::files_below(&kept) {
-        assert_clean(&file.display().to_string(), &String::from_utf8_lossy(&fs::read(&file).unwrap()));
+        assert_clean(
+            &file.display().to_string(),
+            &String::from_utf8_lossy(&fs::read(&file).unwrap()),
+        );
     }
 }
 

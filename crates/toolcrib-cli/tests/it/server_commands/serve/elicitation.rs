@@ -1,17 +1,18 @@
 //! Tests two concurrent calls of one dialog with server requests: a request belongs to its call if the call is known,
 //! else to the dialog, and an accepted answer reaches the server (DIS-41).
 
-mod http_exchange;
 mod asking_server;
+mod http_exchange;
 
+use asking_server::{AskingServer, ServerKind, TOOLS};
 use http_exchange::HttpExchange;
 use serde_json::{Value, json};
-use asking_server::{ServerKind, TOOLS, AskingServer};
 
 use super::{ServeProcess, text, with_time_limit};
 use crate::TestWorkspace;
 
-const KINDS: [ServerKind; 4] = [ServerKind::Stdio, ServerKind::StdioNamed, ServerKind::LegacyHttp, ServerKind::ModernHttp];
+const KINDS: [ServerKind; 4] =
+    [ServerKind::Stdio, ServerKind::StdioNamed, ServerKind::LegacyHttp, ServerKind::ModernHttp];
 
 /// Every client accepts JSON and event streams.
 const STREAMS: (&str, &str) = ("Accept", "application/json, text/event-stream");
@@ -232,7 +233,9 @@ async fn dis_41_cancelling_api_call_keeps_request_of_other_call() {
 }
 
 /// A session in which both calls have received a request: the streams and the requests by tool.
-async fn start_both_requests(gateway: &AskingGateway) -> (String, [HttpExchange; 2], [ServerRequest; 2]) {
+async fn start_both_requests(
+    gateway: &AskingGateway,
+) -> (String, [HttpExchange; 2], [ServerRequest; 2]) {
     let session = gateway.open_session().await;
     let mut streams = Vec::new();
     for (id, tool) in [11, 12].into_iter().zip(TOOLS) {
@@ -247,7 +250,8 @@ async fn start_both_requests(gateway: &AskingGateway) -> (String, [HttpExchange;
         let (_, received_requests) = next(&mut streams).await;
         assert_eq!(received_requests["method"], "elicitation/create", "{received_requests}");
         assert_eq!(asking_tool(&received_requests["params"]), tool);
-        questions.push(ServerRequest { id: received_requests["id"].clone(), tool: tool.to_owned() });
+        questions
+            .push(ServerRequest { id: received_requests["id"].clone(), tool: tool.to_owned() });
     }
     (session, streams, questions.try_into().unwrap())
 }
@@ -330,7 +334,9 @@ async fn dis_41_concurrent_modern_calls_get_their_own_answers() {
             let received_requests = first["result"]["inputRequests"].as_object().unwrap();
             let responses: serde_json::Map<_, _> = received_requests
                 .iter()
-                .map(|(key, received_requests)| (key.clone(), accept(&asking_tool(&received_requests["params"]))))
+                .map(|(key, received_requests)| {
+                    (key.clone(), accept(&asking_tool(&received_requests["params"])))
+                })
                 .collect();
             if kind.tells_call() {
                 assert!(

@@ -30,7 +30,9 @@ async fn hol_39_serve_fails_when_only_file_is_invalid_agent_file() {
 #[tokio::test]
 async fn dom_88_serve_starts_with_another_valid_file() {
     let native = json!({"version": 1, "servers": {"demo": demo_server()}});
-    let workspace = TestWorkspace::new().with_file("agent.yaml", BAD).with_file("toolcrib.yaml", &native.to_string());
+    let workspace = TestWorkspace::new()
+        .with_file("agent.yaml", BAD)
+        .with_file("toolcrib.yaml", &native.to_string());
     let _served = ServeProcess::start(&workspace).await;
     assert_eq!(names(&workspace.json(&["tools"])).len(), 7);
     // A format that skips invalid entries does not fail the start.

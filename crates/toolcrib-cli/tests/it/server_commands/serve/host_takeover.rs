@@ -7,8 +7,10 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use toolcrib_testkit::scripted::{Script, Step};
 
-use super::{StdioClient, ServeProcess, spawn, state, send_signal, text};
-use crate::server_commands::{PATH, demo_server, is_alive, native_workspace, scripted_server, server};
+use super::{ServeProcess, StdioClient, send_signal, spawn, state, text};
+use crate::server_commands::{
+    PATH, demo_server, is_alive, native_workspace, scripted_server, server,
+};
 use crate::{PROGRAM, TestWorkspace};
 
 /// A workspace with one shared server, and one whose tool `slow` takes a minute.
@@ -96,7 +98,9 @@ async fn client_continues_after_any_end_of_its_host() {
     ] {
         let workspace = shared();
         let mut first = match (listens, signal) {
-            (true, signal) => FirstHost::ServeProcess(ServeProcess::start(&workspace).await, signal.unwrap()),
+            (true, signal) => {
+                FirstHost::ServeProcess(ServeProcess::start(&workspace).await, signal.unwrap())
+            }
             (false, signal) => FirstHost::StdioClient(StdioClient::start(&workspace).await, signal),
         };
         let mut client = StdioClient::start(&workspace).await;
@@ -113,7 +117,10 @@ async fn client_continues_after_any_end_of_its_host() {
         let (code, output) = client.stop().await;
         assert_eq!(code, Some(0));
         let report = format!("the host of this root has ended (pid {pid}, ");
-        assert!(output.contains(&report) && output.contains("this process becomes the host"), "{output}");
+        assert!(
+            output.contains(&report) && output.contains("this process becomes the host"),
+            "{output}"
+        );
         assert!(!is_alive(server) && !state(&workspace).join("socket").exists());
     }
 }
@@ -196,7 +203,9 @@ async fn modern_subscription_survives_takeover() {
         };
         let changed = "notifications/tools/list_changed";
         client.wait_for_message(|message| is_of(message) && message["method"] == changed).await;
-        client.wait_for_message(|message| is_of(message) && message["method"] == acknowledged).await;
+        client
+            .wait_for_message(|message| is_of(message) && message["method"] == acknowledged)
+            .await;
         let list = client.send_modern("tools/list", json!({})).await;
         let listed = client.response_to(list).await;
         assert_eq!(listed["result"]["tools"].as_array().map(Vec::len), Some(11), "{listed}");

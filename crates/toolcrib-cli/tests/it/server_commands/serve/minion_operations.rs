@@ -114,7 +114,8 @@ async fn min_81_name_collision_fails_connecting_server() {
 async fn min_83_operation_and_call_errors_have_every_field() {
     let empty = Script::default().on("tools/list", [Step::Result(json!({"tools": []}))]);
     let slow = Script::default().on("tools/call slow", [Step::Sleep(60_000)]);
-    let servers = json!([entry("dies", &crashing_script()), entry("empty", &empty), entry("a", &slow)]);
+    let servers =
+        json!([entry("dies", &crashing_script()), entry("empty", &empty), entry("a", &slow)]);
     let (served, _workspace) = start(&json!({}), &servers).await;
     let (_, report) = post(&served, "servers/dies/connect", &json!({})).await;
     let error = &report["error"];
@@ -207,5 +208,8 @@ async fn min_82_changed_tools_are_logged_on_list_changed() {
     let status = get(&served, "servers/s").await;
     assert_eq!((&status["tools"], &status["cache"]), (&json!(4), &json!("stale")), "{status:#}"); // MIN-64
     let (_, report) = post(&served, "servers/s/refresh", &json!({})).await;
-    assert_eq!((&report["server"]["tools"], &report["server"]["cache"]), (&json!(3), &json!("ready"))); // MIN-64
+    assert_eq!(
+        (&report["server"]["tools"], &report["server"]["cache"]),
+        (&json!(3), &json!("ready"))
+    ); // MIN-64
 }

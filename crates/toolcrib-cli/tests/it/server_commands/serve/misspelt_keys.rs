@@ -101,12 +101,13 @@ async fn reload_keeps_filter_when_new_filter_is_misspelt() {
 
 #[test]
 fn empty_allow_list_offers_no_tools() {
-    let workspace =
-        TestWorkspace::new().with_file("toolcrib.yaml", &native(&json!({"expose": {"tools": {"allow": []}}})));
+    let workspace = TestWorkspace::new()
+        .with_file("toolcrib.yaml", &native(&json!({"expose": {"tools": {"allow": []}}})));
     let ran = workspace.run_with_env(&["tools", "--json"], &[PATH]);
     assert_eq!(names(&parse_json(&ran)), Vec::<String>::new());
     // DOM-30: in Dominds an empty list means no filter.
-    let workspace = TestWorkspace::new().with_file(MINDS, &minds(&json!({"tools": {"whitelist": []}})));
+    let workspace =
+        TestWorkspace::new().with_file(MINDS, &minds(&json!({"tools": {"whitelist": []}})));
     assert_eq!(workspace.tools().len(), 7);
 }
 
@@ -122,7 +123,9 @@ fn check_reports_gateway_values_that_cannot_protect() {
         (json!({"oauth": {"issuer": "https://issuer.example"}}), "oauth.no_audience"),
     ] {
         let file = json!({"version": 1, "gateway": gateway, "servers": {"demo": demo_server()}});
-        let ran = TestWorkspace::new().with_file("toolcrib.yaml", &file.to_string()).run(&["check", "--json"]);
+        let ran = TestWorkspace::new()
+            .with_file("toolcrib.yaml", &file.to_string())
+            .run(&["check", "--json"]);
         assert_eq!(ran.code, 1, "{gateway}");
         let problems = parse_json(&ran)["problems"].clone();
         let all = problems.as_array().unwrap();

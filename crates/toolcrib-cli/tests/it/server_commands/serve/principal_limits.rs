@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use toolcrib_testkit::scripted::{Script, Step};
 
-use super::{StdioClient, ServeProcess};
+use super::{ServeProcess, StdioClient};
 use crate::TestWorkspace;
 use crate::server_commands::{native_workspace, scripted_server, server, wait_until};
 
@@ -20,7 +20,13 @@ fn split_response(answer: &str) -> (u16, Value) {
     (status, json.map_or(Value::Null, |json| serde_json::from_str(json).unwrap_or_default()))
 }
 
-async fn api_request(served: &ServeProcess, method: &str, path: &str, token: &str, body: &str) -> (u16, Value) {
+async fn api_request(
+    served: &ServeProcess,
+    method: &str,
+    path: &str,
+    token: &str,
+    body: &str,
+) -> (u16, Value) {
     let length = body.len();
     let head = format!(
         "{method} /api/v1/{path} HTTP/1.1\r\nAuthorization: Bearer {token}\r\n\
@@ -115,15 +121,24 @@ async fn sessions_are_limited_per_principal_and_per_server() {
     for dialog in ["a", "b"] {
         assert_eq!(kind(&call(&one, dialog).await), None, "{dialog}");
     }
-    assert_eq!(kind(&call(&one, "c").await).as_deref(), Some("resource"), "the limit per principal is two");
+    assert_eq!(
+        kind(&call(&one, "c").await).as_deref(),
+        Some("resource"),
+        "the limit per principal is two"
+    );
     assert_eq!(kind(&call(&other, "d").await), None, "another principal has its own limit");
-    assert_eq!(kind(&call(&other, "e").await).as_deref(), Some("resource"), "the limit per server is three");
+    assert_eq!(
+        kind(&call(&other, "e").await).as_deref(),
+        Some("resource"),
+        "the limit per server is three"
+    );
     assert_eq!(server(&workspace.json(&["servers"]), "s")["sessions"], 3);
     // A released session becomes available.
     assert_eq!(api_request(&served, "DELETE", "dialogs/a", &one, "").await.0, 204);
     assert_eq!(kind(&call(&one, "c").await), None);
     // Default limits apply without configuration.
-    let shown = native_workspace(&json!({"s": scripted_server(&Script::default())})).stdout_of(&["explain", "s"]);
+    let shown = native_workspace(&json!({"s": scripted_server(&Script::default())}))
+        .stdout_of(&["explain", "s"]);
     for line in ["max_instances: 256", "max_per_principal: 64"] {
         assert!(shown.contains(line), "{shown}");
     }
@@ -142,7 +157,11 @@ async fn dom_62_first_result_has_lease_reminder() {
     let reminders = |result: &Value| result["_meta"]["toolcrib/reminders"].clone();
     let first = client.call("own__echo", json!({})).await;
     let report = reminders(&first);
-    assert_eq!((&report[0]["server"], report.as_array().unwrap().len()), (&json!("own"), 1), "{first}");
+    assert_eq!(
+        (&report[0]["server"], report.as_array().unwrap().len()),
+        (&json!("own"), 1),
+        "{first}"
+    );
     assert!(report[0]["text"].as_str().unwrap().contains("mcp_release"), "{report}");
     assert_eq!(reminders(&client.call("own__echo", json!({})).await), Value::Null);
     assert_eq!(reminders(&client.call("all__echo", json!({})).await), Value::Null);

@@ -13,7 +13,8 @@ use crate::server_commands::{demo_server, native_workspace};
 fn python_sdk_client_lists_calls_and_reads_over_stdio() {
     let workspace = native_workspace(&json!({"demo": demo_server()}));
     let server = peers::python_program("v2", "mcp-server-time", "mcp-server-time").unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/server_commands/serve/client.py");
+    let script =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/server_commands/serve/client.py");
     let ran = Command::new(server.with_file_name("python"))
         .arg(script)
         .args([PROGRAM, "serve", "--stdio", "--root"])

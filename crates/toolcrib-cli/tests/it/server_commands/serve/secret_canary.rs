@@ -4,8 +4,8 @@ use std::fs;
 
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
-use toolcrib_config::{Dialect, SecretString, MemoryLookup, ConfigFile, Workspace, compile};
-use toolcrib_testkit::http::{ReceivedRequest, HttpServer, ScriptedResponse};
+use toolcrib_config::{ConfigFile, Dialect, MemoryLookup, SecretString, Workspace, compile};
+use toolcrib_testkit::http::{HttpServer, ReceivedRequest, ScriptedResponse};
 use toolcrib_testkit::scripted::Script;
 use toolcrib_upstream::secrets::{CredentialStore, StorageMode, input_credential_name};
 
@@ -83,7 +83,9 @@ fn vault(received: &ReceivedRequest) -> ScriptedResponse {
         Some("c4nary-vault-token") => {
             ScriptedResponse::json(r#"{"data":{"data":{"password":"c4nary-by-vault"}}}"#)
         }
-        given => ScriptedResponse::status(403).send(format!(r#"{{"errors":["{given:?} is denied"]}}"#)),
+        given => {
+            ScriptedResponse::status(403).send(format!(r#"{{"errors":["{given:?} is denied"]}}"#))
+        }
     }
 }
 
@@ -112,7 +114,8 @@ async fn canary_workspace() -> CanaryWorkspace {
     let workspace = TestWorkspace::new().with_file("toolcrib.yaml", &text);
     for name in ["by-file", "by-folder", "by-command"] {
         fs::create_dir_all(workspace.sibling_path("secrets")).unwrap();
-        fs::write(workspace.sibling_path("secrets").join(name), format!("c4nary-{name}\n")).unwrap();
+        fs::write(workspace.sibling_path("secrets").join(name), format!("c4nary-{name}\n"))
+            .unwrap();
     }
     fs::write(
         workspace.sibling_path("secrets/variables.env"),

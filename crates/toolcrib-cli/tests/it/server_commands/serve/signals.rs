@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use toolcrib_testkit::scripted::{Script, Step};
 
-use super::{StdioClient, ServeProcess, send_signal, text, with_time_limit};
+use super::{ServeProcess, StdioClient, send_signal, text, with_time_limit};
 use crate::TestWorkspace;
 use crate::server_commands::{Shim, is_alive, native_workspace, wait_until};
 
@@ -103,8 +103,9 @@ async fn signal_does_not_wait_for_call_of_gone_client() {
 
 #[tokio::test]
 async fn problems_are_logged_while_serving() {
-    let workspace =
-        native_workspace(&json!({"docs": {"url": "http://127.0.0.1:9/mcp", "headers": {"A": "${NOPE_X}"}}}));
+    let workspace = native_workspace(
+        &json!({"docs": {"url": "http://127.0.0.1:9/mcp", "headers": {"A": "${NOPE_X}"}}}),
+    );
     let mut served = ServeProcess::start(&workspace).await;
     let mut lines = BufReader::new(served.child.stderr.take().unwrap()).lines();
     let started_at = Instant::now();
@@ -152,7 +153,8 @@ async fn in_flight_http_call_is_answered_before_shutdown() {
 #[tokio::test]
 async fn drain_limit_ends_slow_call_and_second_signal_skips_drain() {
     for signals in [1, 2] {
-        let (workspace, shim) = if signals == 1 { workspace_with_drain_limit(60_000) } else { slow_workspace(60_000) };
+        let (workspace, shim) =
+            if signals == 1 { workspace_with_drain_limit(60_000) } else { slow_workspace(60_000) };
         let served = ServeProcess::start(&workspace).await;
         let mut client = StdioClient::start(&workspace).await;
         let call = client.send("tools/call", json!({"name": "s__slow", "arguments": {}})).await;
@@ -166,10 +168,16 @@ async fn drain_limit_ends_slow_call_and_second_signal_skips_drain() {
                 send_signal(pid, Signal::INT);
             };
             assert_eq!(tokio::join!(ended, again).0, Some(0));
-            assert!(started_at.elapsed() < Duration::from_secs(4), "the second signal waited for the call");
+            assert!(
+                started_at.elapsed() < Duration::from_secs(4),
+                "the second signal waited for the call"
+            );
         } else {
             assert_eq!(ended.await, Some(0));
-            assert!(started_at.elapsed() >= Duration::from_secs(2), "the call was ended before the drain limit");
+            assert!(
+                started_at.elapsed() >= Duration::from_secs(2),
+                "the call was ended before the drain limit"
+            );
         }
         assert!(client.response_to(call).await["error"].is_object(), "{signals}");
         assert_eq!(client.stop().await.0, Some(0));
@@ -191,7 +199,8 @@ async fn sighup_reloads_configuration() {
     let served = ServeProcess::start(&workspace).await;
     let mut client = StdioClient::start(&workspace).await;
     assert_eq!(client.request("tools/list", json!({})).await["tools"], json!([]));
-    let workspace = workspace.with_file("toolcrib.yaml", &file(json!({"demo": crate::server_commands::demo_server()})));
+    let workspace = workspace
+        .with_file("toolcrib.yaml", &file(json!({"demo": crate::server_commands::demo_server()})));
     send_signal(served.pid(), Signal::HUP);
     let started_at = Instant::now();
     while client.request("tools/list", json!({})).await["tools"] == json!([]) {

@@ -21,7 +21,10 @@ async fn host_is_ready_before_its_servers_and_prints_address() {
     let workspace = native_workspace(&Value::Object(servers.collect()));
     let started_at = std::time::Instant::now();
     let served = ServeProcess::start(&workspace).await;
-    assert!(started_at.elapsed() < std::time::Duration::from_secs(10), "the start waited for servers");
+    assert!(
+        started_at.elapsed() < std::time::Duration::from_secs(10),
+        "the start waited for servers"
+    );
     assert_eq!(served.line["pid"], served.pid());
     assert_eq!(served.line["gateway"], format!("{}/mcp", served.url()));
     assert!(served.request_head("GET /healthz HTTP/1.1").await.starts_with("HTTP/1.1 204"));
@@ -34,7 +37,8 @@ async fn ready_line_is_readable_without_json_option() {
     let workspace = native_workspace(&json!({}));
     let mut child = super::spawn(&workspace, &["serve", "--listen", "localhost:0"], &[PATH]);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let line = workspace.redact_folder(&super::with_time_limit(lines.next_line()).await.unwrap().unwrap());
+    let line =
+        workspace.redact_folder(&super::with_time_limit(lines.next_line()).await.unwrap().unwrap());
     assert!(line.starts_with("toolcrib serves TMP/ws at http://127.0.0.1:"), "{line}");
     assert!(
         line.contains("/mcp, console http://127.0.0.1:") && line.contains("/#token="),

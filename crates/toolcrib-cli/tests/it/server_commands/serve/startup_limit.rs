@@ -19,7 +19,10 @@ const SCHEDULING: Duration = Duration::from_millis(800);
 /// Asserts that a wait ended with its limit.
 fn assert_limit(elapsed_time: Duration, limit: Duration, what: &str) {
     assert!(elapsed_time >= limit.mul_f64(0.9), "{what}: {elapsed_time:?} for {limit:?}");
-    assert!(elapsed_time <= limit.mul_f64(1.2) + SCHEDULING, "{what}: {elapsed_time:?} for {limit:?}");
+    assert!(
+        elapsed_time <= limit.mul_f64(1.2) + SCHEDULING,
+        "{what}: {elapsed_time:?} for {limit:?}"
+    );
 }
 
 /// A server that records its starts in a file.

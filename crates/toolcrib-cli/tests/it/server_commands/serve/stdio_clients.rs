@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{StdioClient, ServeProcess, text};
+use super::{ServeProcess, StdioClient, text};
 use crate::server_commands::{demo_server, native_workspace};
 use crate::{PROGRAM, TestWorkspace};
 

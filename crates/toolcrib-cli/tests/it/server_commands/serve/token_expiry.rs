@@ -107,7 +107,8 @@ fn check(lifetimes: &[(&str, Duration)]) {
 async fn silent_streams_end_within_two_seconds_of_revocation() {
     let workspace = native_workspace(&json!({"demo": demo_server()}));
     let served = ServeProcess::start(&workspace).await;
-    let token = create_token(&workspace, &["--name", "doomed"])["token"].as_str().unwrap().to_owned();
+    let token =
+        create_token(&workspace, &["--name", "doomed"])["token"].as_str().unwrap().to_owned();
     let streams = open_all(&served, &token).await;
     // Another process revokes the token in the store.
     assert_eq!(workspace.run(&["token", "revoke", "doomed"]).code, 0);

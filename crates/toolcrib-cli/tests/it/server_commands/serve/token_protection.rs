@@ -31,8 +31,12 @@ async fn anonymous_streams_end_when_host_becomes_protected() {
         tokio::time::sleep(Duration::from_millis(500)).await;
         create_token(&workspace, &[]);
     };
-    let (events, messages, socket, ()) =
-        tokio::join!(stream("/api/v1/events"), stream("/sse"), websocket_output(&served, ""), protecting);
+    let (events, messages, socket, ()) = tokio::join!(
+        stream("/api/v1/events"),
+        stream("/sse"),
+        websocket_output(&served, ""),
+        protecting
+    );
     assert!(events.starts_with("HTTP/1.1 200") && messages.contains("event: endpoint"));
     assert!(socket.starts_with("HTTP/1.1 101"), "{socket}");
     assert_eq!(status(&served, "/api/v1/servers", None).await, 401);
@@ -45,7 +49,8 @@ async fn anonymous_streams_end_when_configuration_requires_tokens() {
     let stream = async |path: &str| served.request_head(&format!("GET {path} HTTP/1.1")).await;
     let protecting = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        let file = json!({"version": 1, "servers": {"demo": demo_server()}, "gateway": {"tokens": []}});
+        let file =
+            json!({"version": 1, "servers": {"demo": demo_server()}, "gateway": {"tokens": []}});
         fs::write(workspace.root().join("toolcrib.yaml"), file.to_string()).unwrap();
         workspace.json(&["reload"]);
     };

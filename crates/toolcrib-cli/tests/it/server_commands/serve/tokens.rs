@@ -14,7 +14,8 @@ use crate::server_commands::{demo_server, native_workspace};
 /// The status of a request with or without a token.
 pub(super) async fn status(served: &ServeProcess, path: &str, token: Option<&str>) -> u16 {
     let token = token.map(|token| format!("\r\nAuthorization: Bearer {token}"));
-    let answer = served.request_head(&format!("GET {path} HTTP/1.1{}", token.unwrap_or_default())).await;
+    let answer =
+        served.request_head(&format!("GET {path} HTTP/1.1{}", token.unwrap_or_default())).await;
     answer.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
@@ -35,7 +36,8 @@ async fn token_is_valid_from_creation_to_revocation() {
     let (_, fresh) = console.split_once("/#token=").unwrap();
     assert_eq!(status(&served, "/api/v1/calls", Some(fresh)).await, 200);
 
-    let (agent, owner) = (create_token(&workspace, &["--name", "ci"]), create_token(&workspace, &["--owner"]));
+    let (agent, owner) =
+        (create_token(&workspace, &["--name", "ci"]), create_token(&workspace, &["--owner"]));
     let secret = |report: &Value| report["token"].as_str().unwrap().to_owned();
     assert_eq!(status(&served, "/api/v1/servers", Some(&secret(&agent))).await, 200);
     assert_eq!(status(&served, "/api/v1/servers", None).await, 401);
@@ -116,10 +118,12 @@ async fn streams_end_with_revoked_token() {
     let served = ServeProcess::start(&workspace).await;
     let secret = |report: Value| report["token"].as_str().unwrap().to_owned();
     let doomed = secret(create_token(&workspace, &["--name", "doomed", "--owner"]));
-    let (kept, as_doomed) = (secret(create_token(&workspace, &["--name", "kept", "--owner"])), bearer(&doomed));
+    let (kept, as_doomed) =
+        (secret(create_token(&workspace, &["--name", "kept", "--owner"])), bearer(&doomed));
     // A running host polls the token file.
     tokio::time::sleep(Duration::from_millis(150)).await;
-    let stream = async |path, bearer| served.request_head(&format!("GET {path} HTTP/1.1{bearer}")).await;
+    let stream =
+        async |path, bearer| served.request_head(&format!("GET {path} HTTP/1.1{bearer}")).await;
     let events = stream("/api/v1/events", as_doomed.clone());
     let messages = stream("/sse", as_doomed.clone());
     let socket = websocket_output(&served, &as_doomed);
@@ -163,7 +167,10 @@ fn token_secret_is_shown_once_with_explanation() {
     let ran = workspace.run(&["token", "new", "--agent", "reviewer"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.out.starts_with("toolcrib_") && ran.out.lines().count() == 1, "{ran:?}");
-    assert!(ran.err.contains("authenticates the agent `reviewer`; its secret is shown only once"), "{ran:?}");
+    assert!(
+        ran.err.contains("authenticates the agent `reviewer`; its secret is shown only once"),
+        "{ran:?}"
+    );
     assert!(ran.err.contains("nobody comes in over HTTP without one"), "{ran:?}");
     let listed = workspace.run(&["token", "list"]).out;
     assert!(listed.contains("reviewer  reviewer") && !listed.contains(ran.out.trim()), "{listed}");

@@ -56,7 +56,9 @@ async fn changed_command_waits_for_trust_and_old_server_keeps_running() {
     let mut changed = demo_server();
     changed["env"] = json!({"A": "1"});
     write(&workspace, &json!({"demo": changed, "more": demo_server()}));
-    wait_until("the change is noticed", || workspace.json(&["servers"])["servers"].as_array().unwrap().len() == 2);
+    wait_until("the change is noticed", || {
+        workspace.json(&["servers"])["servers"].as_array().unwrap().len() == 2
+    });
     assert_eq!(pid(&workspace), first);
     assert_eq!(workspace.stdout_of(&["call", "demo__echo", "-a", "text=hi"]), "hi\n");
     assert_eq!(server(&workspace.json(&["servers"]), "more")["state"], "disabled");

@@ -167,8 +167,10 @@ async fn event_stream_hides_servers_without_grant() {
     let args: [&[&str]; 3] = [&["--owner"], &["--agent", "coder"], &["--agent", "stranger"]];
     let mut streams = Vec::new();
     for args in args {
-        let head =
-            format!("GET /api/v1/events HTTP/1.1\r\nAuthorization: Bearer {}", token(&workspace, args));
+        let head = format!(
+            "GET /api/v1/events HTTP/1.1\r\nAuthorization: Bearer {}",
+            token(&workspace, args)
+        );
         let (mut stream, mut report) = (served.open(&head).await, String::new());
         // The stream is subscribed once its head has arrived.
         read_until(&mut stream, &mut report, "\r\n\r\n").await;

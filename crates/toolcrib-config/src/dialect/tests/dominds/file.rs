@@ -6,7 +6,7 @@ use super::{dominds, ids};
 use crate::model::policy::Grant;
 use crate::model::security::SecuritySection;
 use crate::model::transport::Transport;
-use crate::testing::{problem_codes, compile_text_in, compile_discovered};
+use crate::testing::{compile_discovered, compile_text_in, problem_codes};
 use crate::{Dialect, MemoryLookup, SourceOutcome};
 
 #[test]

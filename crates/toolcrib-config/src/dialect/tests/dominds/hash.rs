@@ -1,7 +1,7 @@
 //! Tests of the settings that a server's hash covers.
 
 use crate::testing::compile_text_in;
-use crate::{Dialect, ConfigHash, MemoryLookup};
+use crate::{ConfigHash, Dialect, MemoryLookup};
 
 #[test]
 fn dom_73_hash_covers_only_effective_settings() {

@@ -6,7 +6,7 @@ use crate::model::filter::FilterVerdict;
 use crate::model::policy::{Connect, SessionScope};
 use crate::model::transport::Transport;
 use crate::model::units::Period;
-use crate::testing::{problem_codes, compile_text_in, compile_discovered};
+use crate::testing::{compile_discovered, compile_text_in, problem_codes};
 use crate::{Dialect, MemoryLookup, Severity, Value};
 
 #[test]
@@ -171,7 +171,11 @@ fn ext_10_dominds_timeouts_and_limits() {
     let config = one("{ transport: stdio, command: npx }");
     let policy = &config.servers[0].policy;
     assert_eq!(policy.timeouts.connect, Period::secs(15));
-    assert_eq!(policy.timeouts.startup, Period::secs(15), "connecting and listing share one timeout");
+    assert_eq!(
+        policy.timeouts.startup,
+        Period::secs(15),
+        "connecting and listing share one timeout"
+    );
     assert_eq!(policy.timeouts.request, Period::secs(60));
     assert_eq!(policy.lifecycle.drain_kill, None, "DOM-96");
     assert_eq!(policy.lifecycle.retry.max, 5, "DOM-95");

@@ -7,13 +7,15 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use toolcrib_config::Value as Setting;
 use toolcrib_config::model::transport::{ContainerTarget, DisplayValue, Transport};
-use toolcrib_testkit::docker_engine::{AttachedExec, FakeDockerEngine, STDERR, STDOUT, output_frame};
+use toolcrib_testkit::docker_engine::{
+    AttachedExec, FakeDockerEngine, STDERR, STDOUT, output_frame,
+};
 use toolcrib_testkit::scripted::Script;
-use toolcrib_upstream::conn::peer::{CallError, RefuseRequests, Peer};
+use toolcrib_upstream::conn::peer::{CallError, Peer, RefuseRequests};
 use toolcrib_upstream::process::Instance;
 use toolcrib_upstream::transport::CloseReason;
 
-use super::super::{TIME_LIMIT, TestHost, request_timeout, raw, settings, with_time_limit};
+use super::super::{TIME_LIMIT, TestHost, raw, request_timeout, settings, with_time_limit};
 use super::scripted_exec;
 
 /// A session through a fake engine, and the far end of its exec.
@@ -51,7 +53,10 @@ impl FakeEngineSession {
     }
 
     /// Makes a call. The server answers with these pieces of bytes.
-    async fn call_with_response(&mut self, pieces: impl Fn(&str) -> Vec<Vec<u8>>) -> Result<Value, CallError> {
+    async fn call_with_response(
+        &mut self,
+        pieces: impl Fn(&str) -> Vec<Vec<u8>>,
+    ) -> Result<Value, CallError> {
         let params = raw(&json!({}));
         let call = self.peer.call("ping", params, request_timeout(TIME_LIMIT));
         let serve = async {
@@ -88,7 +93,8 @@ async fn read_line(server: &mut AttachedExec) -> Vec<u8> {
 async fn dkr_02_exec_attaches_three_streams_without_terminal() {
     let session = FakeEngineSession::existing().await;
     let calls = session.engine.requests();
-    let create = calls.iter().find(|called| called.route == "POST /containers/existing/exec").unwrap();
+    let create =
+        calls.iter().find(|called| called.route == "POST /containers/existing/exec").unwrap();
     for (key, wanted) in
         [("AttachStdin", true), ("AttachStdout", true), ("AttachStderr", true), ("Tty", false)]
     {
@@ -161,7 +167,8 @@ async fn dkr_04_messages_are_lines_and_carriage_return_is_accepted() {
 
 #[tokio::test]
 async fn dkr_07_end_of_stream_fails_call_at_once() {
-    let FakeEngineSession { peer, mut server, engine, instance, _folder } = FakeEngineSession::existing().await;
+    let FakeEngineSession { peer, mut server, engine, instance, _folder } =
+        FakeEngineSession::existing().await;
     let params = raw(&json!({}));
     let call = peer.call("ping", params, request_timeout(TIME_LIMIT));
     let serve = async {
@@ -171,8 +178,10 @@ async fn dkr_07_end_of_stream_fails_call_at_once() {
         drop(server);
     };
     let (outcome, ()) = with_time_limit(async { tokio::join!(call, serve) }).await;
-    let ended =
-        matches!(outcome, Err(CallError::Closed(CloseReason::StreamEnded | CloseReason::Exited(_))));
+    let ended = matches!(
+        outcome,
+        Err(CallError::Closed(CloseReason::StreamEnded | CloseReason::Exited(_)))
+    );
     assert!(ended, "{outcome:?}");
     with_time_limit(peer.close(TIME_LIMIT)).await;
     with_time_limit(instance.close()).await;
@@ -194,7 +203,8 @@ async fn dkr_12_existing_container_is_used_and_missing_one_is_created() {
     );
     session.close().await;
 
-    let mut session = FakeEngineSession::new(ContainerTarget::FromImage(DisplayValue::literal("tools:1"))).await;
+    let mut session =
+        FakeEngineSession::new(ContainerTarget::FromImage(DisplayValue::literal("tools:1"))).await;
     assert_eq!(
         session.calls()[..5],
         [
@@ -212,8 +222,10 @@ async fn dkr_12_existing_container_is_used_and_missing_one_is_created() {
     // Variables are set in the exec, not in the container.
     assert!(!create.body.to_string().contains("s3cret"));
     let params = raw(&json!({}));
-    let hello = session.peer.call("initialize", params, request_timeout(Duration::from_millis(200)));
-    let (line, _) = with_time_limit(async { tokio::join!(read_line(&mut session.server), hello) }).await;
+    let hello =
+        session.peer.call("initialize", params, request_timeout(Duration::from_millis(200)));
+    let (line, _) =
+        with_time_limit(async { tokio::join!(read_line(&mut session.server), hello) }).await;
     assert_eq!(serde_json::from_slice::<Value>(&line).unwrap()["method"], "initialize");
     let FakeEngineSession { peer, server, engine, instance, _folder } = session;
     drop(server);

@@ -1,10 +1,10 @@
 //! Tests servers in containers, with a real and a fake engine.
 
-mod termination;
 mod fake_engine;
 mod opening;
 mod reap;
 mod sessions;
+mod termination;
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -17,10 +17,12 @@ use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions, TopOptions};
 use tempfile::TempDir;
 use toolcrib_config::model::choice::InheritedEnv;
-use toolcrib_config::model::transport::{ContainerTarget, DockerExec, ProcessEnv, FramingMode, DisplayValue, Transport};
+use toolcrib_config::model::transport::{
+    ContainerTarget, DisplayValue, DockerExec, FramingMode, ProcessEnv, Transport,
+};
 use toolcrib_testkit::scripted::Script;
-use toolcrib_upstream::conn::peer::{PeerEvent, RefuseRequests, Peer, MailboxReceiver};
-use toolcrib_upstream::process::{GracePeriods, Instance, HostInstanceId};
+use toolcrib_upstream::conn::peer::{MailboxReceiver, Peer, PeerEvent, RefuseRequests};
+use toolcrib_upstream::process::{GracePeriods, HostInstanceId, Instance};
 use toolcrib_upstream::transport::{Link, OpenError};
 
 use super::{TIME_LIMIT, TestHost, settings, with_time_limit};
@@ -118,7 +120,10 @@ async fn engine() -> Docker {
 }
 
 fn docker_host_variable() -> Option<String> {
-    #[allow(clippy::disallowed_methods, reason = "only the environment names the engine of the machine")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "only the environment names the engine of the machine"
+    )]
     std::env::var("DOCKER_HOST").ok().filter(|address| !address.is_empty())
 }
 
@@ -141,7 +146,12 @@ fn scripted_exec(target: ContainerTarget, script: &Script) -> DockerExec {
         endpoint: None,
         keep_container: false,
         framing: FramingMode::Auto,
-        env: ProcessEnv { inherit: InheritedEnv::None, file: None, unset: Vec::new(), set: BTreeMap::new() },
+        env: ProcessEnv {
+            inherit: InheritedEnv::None,
+            file: None,
+            unset: Vec::new(),
+            set: BTreeMap::new(),
+        },
     }
 }
 

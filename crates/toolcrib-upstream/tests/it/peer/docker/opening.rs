@@ -8,7 +8,9 @@ use toolcrib_testkit::scripted::Script;
 use toolcrib_upstream::transport::OpenError;
 
 use super::super::{TIME_LIMIT, check_echo, with_time_limit};
-use super::{DockerTestHost, ForeignContainer, IMAGE, from_image, containers_of, scripted_exec, stubborn};
+use super::{
+    DockerTestHost, ForeignContainer, IMAGE, containers_of, from_image, scripted_exec, stubborn,
+};
 
 #[tokio::test]
 async fn dkr_12_dkr_21_container_from_image_is_labelled_and_removed_with_volumes() {
@@ -112,7 +114,8 @@ async fn kept_container_outlives_server_and_is_reused() {
     let options = TagImageOptions { repo: Some("toolcrib-test".to_owned()), tag: Some(tag) };
     docker_host.engine.tag_image(IMAGE, Some(options)).await.unwrap();
     let name = format!("toolcrib-{}", image.replace(':', "-"));
-    let mut config = scripted_exec(ContainerTarget::FromImage(DisplayValue::literal(&image)), &stubborn());
+    let mut config =
+        scripted_exec(ContainerTarget::FromImage(DisplayValue::literal(&image)), &stubborn());
     config.keep_container = true;
 
     // Removed by name, so that a failure before the first inspection leaves no container.

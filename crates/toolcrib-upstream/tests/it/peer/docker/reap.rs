@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use toolcrib_config::model::transport::{ContainerTarget, DisplayValue, Transport};
-use toolcrib_upstream::conn::peer::{RefuseRequests, Peer};
+use toolcrib_upstream::conn::peer::{Peer, RefuseRequests};
 use toolcrib_upstream::process::{Instance, reap};
 use toolcrib_upstream::transport::{ContainersReaped, reap_containers};
 
 use super::super::{TIME_LIMIT, check_echo, settings, with_time_limit};
 use super::{
-    DockerTestHost, ForeignContainer, SHORT_GRACES, engine, wait_until, from_image, instances, other_instances, containers_of, docker_host_config,
-    scripted_exec, stubborn,
+    DockerTestHost, ForeignContainer, SHORT_GRACES, containers_of, docker_host_config, engine,
+    from_image, instances, other_instances, scripted_exec, stubborn, wait_until,
 };
 
 /// Makes the test binary run as a host, and names its state folder.
@@ -90,7 +90,10 @@ async fn ledger_is_kept_while_engine_is_unreachable() {
 /// remote processes and that an orderly shutdown ends them.
 #[tokio::test]
 async fn host() {
-    #[allow(clippy::disallowed_methods, reason = "a variable is the only way to configure a test binary")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a variable is the only way to configure a test binary"
+    )]
     let report = std::env::var_os(HOST_STATE).map(PathBuf::from);
     let alone = (TempDir::new().unwrap(), ForeignContainer::new());
     let Some(state) = report else {
@@ -113,7 +116,8 @@ async fn host() {
 /// Starts a stubborn server in a dedicated container, and one with a stray process in the foreign container.
 async fn start_remote_processes(state: &Path, container: &str) -> (Instance, Vec<Peer>) {
     let (host, instance) = (docker_host_config(state), Instance::open(state).unwrap());
-    let mut shared = scripted_exec(ContainerTarget::Existing(DisplayValue::literal(container)), &stubborn());
+    let mut shared =
+        scripted_exec(ContainerTarget::Existing(DisplayValue::literal(container)), &stubborn());
     shared.shell = Some("sh -c".to_owned());
     shared.command = DisplayValue::literal("setsid sleep 777 & exec scripted-server");
     let mut peers = Vec::new();

@@ -9,15 +9,16 @@ use tokio::net::{TcpListener, UnixStream};
 use tokio::task::JoinSet;
 use toolcrib_config::Value as Setting;
 use toolcrib_config::model::choice::InheritedEnv;
-use toolcrib_config::model::transport::{FramingMode, DisplayValue};
+use toolcrib_config::model::transport::{DisplayValue, FramingMode};
 use toolcrib_testkit::scripted::{Script, Step, server_binary};
-use toolcrib_upstream::conn::peer::{CallError, PeerEvent, RefuseRequests, Anomaly, Peer};
+use toolcrib_upstream::conn::peer::{Anomaly, CallError, Peer, PeerEvent, RefuseRequests};
 use toolcrib_upstream::process::ProcessExit;
 use toolcrib_upstream::transport::{CloseReason, SendError, link_over_streams};
 use toolcrib_wire::Framing as Spoken;
 
 use super::super::{
-    TIME_LIMIT, ScriptedPeer, check_echo, request_timeout, raw, oddity_count, settings, stream_settings, result_text, call_tool, with_time_limit,
+    ScriptedPeer, TIME_LIMIT, call_tool, check_echo, oddity_count, raw, request_timeout,
+    result_text, settings, stream_settings, with_time_limit,
 };
 use super::{DockerTestHost, ForeignContainer, docker_host_variable, from_image, scripted_exec};
 
@@ -27,7 +28,9 @@ const HELLO: &str =
 /// Checks a handshake, a call and a failing call.
 async fn check_session(peer: &Peer) {
     let hello: Value = serde_json::from_str(HELLO).unwrap();
-    let body = with_time_limit(peer.call("initialize", raw(&hello), request_timeout(TIME_LIMIT))).await.unwrap();
+    let body = with_time_limit(peer.call("initialize", raw(&hello), request_timeout(TIME_LIMIT)))
+        .await
+        .unwrap();
     assert_eq!(body.get("protocolVersion").unwrap().as_str().unwrap(), "2025-06-18");
     check_echo(peer, "grüße 日本 🦀").await;
     let body = call_tool(peer, "fail", &json!({})).await.unwrap();
@@ -42,7 +45,8 @@ async fn server_environment(peer: &Peer) -> Value {
 #[tokio::test]
 async fn dkr_01_server_in_container_is_reached_through_exec() {
     let (docker_host, foreign) = (DockerTestHost::new().await, ForeignContainer::new().await);
-    let (peer, _events) = docker_host.peer(scripted_exec(foreign.target(), &Script::default())).await;
+    let (peer, _events) =
+        docker_host.peer(scripted_exec(foreign.target(), &Script::default())).await;
     check_session(&peer).await;
     assert!(foreign.has_process("scripted-server").await);
     with_time_limit(peer.close(TIME_LIMIT)).await;
@@ -55,7 +59,8 @@ async fn dkr_10_same_session_works_over_socket_pair_pipes_and_exec() {
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     let (stdin, stdout) = (OwnedFd::from(theirs.try_clone().unwrap()), OwnedFd::from(theirs));
-    let mut server = Command::new(server_binary().unwrap()).stdin(stdin).stdout(stdout).spawn().unwrap();
+    let mut server =
+        Command::new(server_binary().unwrap()).stdin(stdin).stdout(stdout).spawn().unwrap();
     let (reader, writer) = UnixStream::from_std(ours).unwrap().into_split();
     let link = link_over_streams(reader, writer, stream_settings());
     let (peer, _events) = Peer::start(link, settings(RefuseRequests));
@@ -114,8 +119,10 @@ async fn dkr_05_sending_after_close_fails_and_inbox_reports_close() {
     while let Some(incoming) = with_time_limit(link.inbox.recv()).await {
         last = Some(incoming);
     }
-    let report =
-        matches!(last, Some(toolcrib_upstream::transport::Incoming::Closed(CloseReason::HostClosed)));
+    let report = matches!(
+        last,
+        Some(toolcrib_upstream::transport::Incoming::Closed(CloseReason::HostClosed))
+    );
     assert!(report, "{last:?}");
     let error = with_time_limit(outbox.reserve()).await.err().unwrap();
     assert_eq!((error, error.to_string().as_str()), (SendError::Closed, "Transport closed"));
@@ -145,7 +152,8 @@ async fn dkr_07_server_exit_fails_calls_at_once_with_exit_code() {
     let error = call_tool(&peer, "die", &json!({})).await.unwrap_err();
     assert!(matches!(error, CallError::Closed(_)), "{error:?}");
     let event = with_time_limit(events.next()).await;
-    let report = matches!(event, Some(PeerEvent::Closed(CloseReason::Exited(ProcessExit::Code(3)))));
+    let report =
+        matches!(event, Some(PeerEvent::Closed(CloseReason::Exited(ProcessExit::Code(3)))));
     assert!(report, "{event:?}");
     with_time_limit(peer.close(TIME_LIMIT)).await;
     docker_host.close().await;
@@ -222,7 +230,8 @@ async fn remote_engine_is_reached_by_endpoint_or_docker_host() {
 
     docker_host.config.env.retain(|(name, _)| name != "DOCKER_HOST");
     docker_host.config.env.push(("DOCKER_HOST".to_owned(), proxy.address.clone()));
-    let (peer, _events) = docker_host.peer(scripted_exec(foreign.target(), &Script::default())).await;
+    let (peer, _events) =
+        docker_host.peer(scripted_exec(foreign.target(), &Script::default())).await;
     check_session(&peer).await;
     assert!(docker_host.ledger().contains(&proxy.address), "{}", docker_host.ledger());
     with_time_limit(peer.close(TIME_LIMIT)).await;
@@ -245,7 +254,8 @@ impl TcpEngineProxy {
             let mut connections = JoinSet::new();
             while let Ok((mut near, _)) = listener.accept().await {
                 connections.spawn(async move {
-                    let socket = docker_host_variable().unwrap_or_else(|| super::DEFAULT_ENDPOINT.to_owned());
+                    let socket = docker_host_variable()
+                        .unwrap_or_else(|| super::DEFAULT_ENDPOINT.to_owned());
                     let mut far = UnixStream::connect(&socket["unix://".len()..]).await.unwrap();
                     let _ = copy_bidirectional(&mut near, &mut far).await;
                 });

@@ -6,7 +6,10 @@ use toolcrib_config::model::transport::DisplayValue;
 use toolcrib_testkit::scripted::Script;
 
 use super::super::{TIME_LIMIT, check_echo, with_time_limit};
-use super::{BARE_IMAGE, DockerTestHost, ForeignContainer, SHORT_GRACES, wait_until, from_image, scripted_exec, stubborn};
+use super::{
+    BARE_IMAGE, DockerTestHost, ForeignContainer, SHORT_GRACES, from_image, scripted_exec,
+    stubborn, wait_until,
+};
 
 /// A server with a stray process outside of its process group and session.
 fn with_stray(foreign: &ForeignContainer) -> toolcrib_config::model::transport::DockerExec {
@@ -22,7 +25,8 @@ async fn stubborn_server_and_strays_end_and_foreign_processes_survive() {
     docker_host.config.graces = SHORT_GRACES;
     foreign.start_foreign_process(&["sleep", "888"]).await;
     let (peer, _events) = docker_host.peer(with_stray(&foreign)).await;
-    let (neighbour, _other_events) = docker_host.peer(scripted_exec(foreign.target(), &Script::default())).await;
+    let (neighbour, _other_events) =
+        docker_host.peer(scripted_exec(foreign.target(), &Script::default())).await;
     check_echo(&peer, "hello").await;
     assert!(foreign.has_process("sleep 777").await);
 
@@ -46,7 +50,10 @@ async fn dropped_link_ends_server_in_own_and_foreign_container() {
     check_echo(&own.0, "hello").await;
     assert_eq!(docker_host.own_containers().await.len(), 1);
     drop((shared, own));
-    wait_until("the container is removed", || async { docker_host.own_containers().await.is_empty() }).await;
+    wait_until("the container is removed", || async {
+        docker_host.own_containers().await.is_empty()
+    })
+    .await;
     wait_until("the processes have ended", || async { foreign.processes().await == ["sleep 300"] })
         .await;
     docker_host.close().await;
@@ -130,11 +137,15 @@ async fn container_without_shell_closes_stdin_and_reports_problem() {
         "command": "/scripted-server", "args": [Script::default().to_json()]});
     let file = serde_json::json!({"version": 1, "servers": {"bare": {"transport": entry}}});
     std::fs::write(root.join("toolcrib.yaml"), file.to_string()).unwrap();
-    let host = with_time_limit(toolcrib::Host::builder(&root, docker_host.state.path().join("host")).start()).await;
+    let host = with_time_limit(
+        toolcrib::Host::builder(&root, docker_host.state.path().join("host")).start(),
+    )
+    .await;
     let host = host.unwrap();
     with_time_limit(host.wait_until_settled()).await;
     let problems = host.problems();
-    let report = problems.iter().find(|it| it.code == "docker.no_shell").expect("the problem is reported");
+    let report =
+        problems.iter().find(|it| it.code == "docker.no_shell").expect("the problem is reported");
     assert_eq!(
         (report.server.as_deref(), report.source.as_deref()),
         (Some("bare"), Some("toolcrib.yaml"))

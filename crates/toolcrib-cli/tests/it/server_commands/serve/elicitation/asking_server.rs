@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use toolcrib_testkit::http::{HttpServer, ScriptedResponse, BodyStep};
+use toolcrib_testkit::http::{BodyStep, HttpServer, ScriptedResponse};
 use toolcrib_testkit::scripted::{Script, Step};
 
 use super::super::super::{native_workspace, scripted_server, wait_until};
@@ -52,7 +52,9 @@ pub(super) struct OpenCall {
 impl AskingServer {
     pub(super) async fn start(kind: ServerKind) -> (Self, TestWorkspace) {
         match kind {
-            ServerKind::Stdio | ServerKind::StdioNamed => Self::stdio(kind == ServerKind::StdioNamed),
+            ServerKind::Stdio | ServerKind::StdioNamed => {
+                Self::stdio(kind == ServerKind::StdioNamed)
+            }
             ServerKind::LegacyHttp => Self::http(legacy).await,
             ServerKind::ModernHttp => Self::http(modern).await,
         }
@@ -160,7 +162,11 @@ fn legacy(calls: &Calls, message: &Value) -> ScriptedResponse {
             let tool = message["params"]["name"].as_str().unwrap();
             let request = json!({"jsonrpc": "2.0", "id": tool, "method": "elicitation/create",
                 "params": elicitation_params(tool)});
-            ScriptedResponse::events().then_steps_from(open(calls, message, event(&request.to_string())))
+            ScriptedResponse::events().then_steps_from(open(
+                calls,
+                message,
+                event(&request.to_string()),
+            ))
         }
         Some(_) if !id.is_null() => unknown(id),
         // The answer becomes the result of its call.
@@ -195,7 +201,8 @@ fn modern(calls: &Calls, message: &Value) -> ScriptedResponse {
         }
         Some("tools/call") => {
             let tool = params["name"].as_str().unwrap();
-            let requests = json!({"q": {"method": "elicitation/create", "params": elicitation_params(tool)}});
+            let requests =
+                json!({"q": {"method": "elicitation/create", "params": elicitation_params(tool)}});
             let required = json!({"resultType": "input_required", "inputRequests": requests,
                 "requestState": tool});
             let steps = open(calls, message, event(&result(id, &required)));

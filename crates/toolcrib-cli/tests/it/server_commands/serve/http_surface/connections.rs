@@ -15,7 +15,8 @@ async fn wrong_tokens_from_address_do_not_lock_out_valid_token() {
         "gateway": {"limits": {"wrong_tokens": 3}}});
     let workspace = TestWorkspace::new().with_file("toolcrib.yaml", &file.to_string());
     let served = ServeProcess::start(&workspace).await;
-    let (known, fresh) = (new_token(&workspace, &["--name", "a"]), new_token(&workspace, &["--name", "b"]));
+    let (known, fresh) =
+        (new_token(&workspace, &["--name", "a"]), new_token(&workspace, &["--name", "b"]));
     let status = async |token: &str| {
         let bearer = format!("Bearer {token}");
         served.request("GET /api/v1/status", &[("Authorization", &bearer)], "").await.status

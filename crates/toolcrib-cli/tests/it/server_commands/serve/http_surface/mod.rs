@@ -1,10 +1,10 @@
 //! Tests the HTTP interface of `toolcrib serve` for untrusted clients.
 
 mod bodies;
+mod body_memory;
 mod browser;
 mod connections;
 mod dialogs;
-mod body_memory;
 
 use serde_json::Value;
 

@@ -88,8 +88,9 @@ async fn dom_98_truely_stateless_applies_to_running_server() {
     };
     let mut workspace = TestWorkspace::new().with_file(".minds/mcp.yaml", &stateless(false));
     let served = ServeProcess::start(&workspace).await;
-    let pids =
-        async || (served.call_and_get_pid("a", "count").await, served.call_and_get_pid("b", "count").await);
+    let pids = async || {
+        (served.call_and_get_pid("a", "count").await, served.call_and_get_pid("b", "count").await)
+    };
     for dialog in ["a", "b"] {
         served.open_dialog(dialog).await;
     }

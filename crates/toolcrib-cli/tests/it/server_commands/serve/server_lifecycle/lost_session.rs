@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
-use toolcrib_testkit::http::{ReceivedRequest, HttpServer, ScriptedResponse};
+use toolcrib_testkit::http::{HttpServer, ReceivedRequest, ScriptedResponse};
 
 use super::{DIALECTS, ServerFixture};
 
@@ -57,7 +57,8 @@ async fn dom_93_forgotten_session_is_reopened_in_every_dialect() {
     for dialect in DIALECTS {
         let far = Arc::new(ForgetfulServer::default());
         let answering = Arc::clone(&far);
-        let listening = HttpServer::start(move |received: &ReceivedRequest| answering.answer(received)).await;
+        let listening =
+            HttpServer::start(move |received: &ReceivedRequest| answering.answer(received)).await;
         let listening = listening.unwrap();
         let fixture = ServerFixture::address(dialect, &listening.url("/mcp"));
         let served = fixture.serve().await;
@@ -79,11 +80,16 @@ async fn dom_93_forgotten_session_is_reopened_in_every_dialect() {
 async fn dom_93_forgotten_session_is_reopened_without_auto_reconnect() {
     let far = Arc::new(ForgetfulServer::default());
     let answering = Arc::clone(&far);
-    let listening = HttpServer::start(move |received: &ReceivedRequest| answering.answer(received)).await.unwrap();
+    let listening = HttpServer::start(move |received: &ReceivedRequest| answering.answer(received))
+        .await
+        .unwrap();
     let fixture = ServerFixture::address("minion", &listening.url("/mcp"));
     let file: Value = serde_json::from_str(&fixture.workspace.read("minion.json")).unwrap();
     let file = json!({"servers": file["servers"], "manager": {"EnableAutoReconnect": false}});
-    let fixture = ServerFixture { workspace: fixture.workspace.with_file("minion.json", &file.to_string()), ..fixture };
+    let fixture = ServerFixture {
+        workspace: fixture.workspace.with_file("minion.json", &file.to_string()),
+        ..fixture
+    };
     let served = fixture.serve().await;
     served.open_dialog("d").await;
     for round in 0..3 {

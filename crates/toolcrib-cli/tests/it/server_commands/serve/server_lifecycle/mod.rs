@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use toolcrib_testkit::scripted::{Script, Step, server_binary};
 
-use super::{ServeProcess, spawn, send_signal};
+use super::{ServeProcess, send_signal, spawn};
 use crate::TestWorkspace;
 use crate::server_commands::{TIME_LIMIT, is_alive, wait_until};
 

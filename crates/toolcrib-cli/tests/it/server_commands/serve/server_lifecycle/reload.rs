@@ -26,7 +26,8 @@ async fn called_across_removal(fixture: ServerFixture, log: &std::path::Path) ->
     let removing = async {
         let has_begun = || std::fs::read_to_string(log).unwrap_or_default().contains("tools/call");
         wait_for("the call has started", async || has_begun()).await;
-        let workspace = fixture.workspace.with_file(FILE, &json!({"version": 1, "servers": {}}).to_string());
+        let workspace =
+            fixture.workspace.with_file(FILE, &json!({"version": 1, "servers": {}}).to_string());
         wait_for("the server is removed", async || served.tools("d").await.is_empty()).await;
         workspace
     };
@@ -79,6 +80,8 @@ async fn dom_99_last_valid_server_serves_new_dialogs_after_failed_reload() {
         let new = served.call_and_get_pid("new", "count").await;
         assert_ne!(new, old, "{entry}: a lease of its own");
         assert_eq!(served.call_and_get_pid("old", "count").await, old, "{entry}");
-        wait_until("both processes are alive", || [old, new].into_iter().all(crate::server_commands::is_alive));
+        wait_until("both processes are alive", || {
+            [old, new].into_iter().all(crate::server_commands::is_alive)
+        });
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use toolcrib_testkit::scripted::Step;
 
-use super::{DIALECTS, ServerFixture, counting, wait_for, kill, started, starts};
+use super::{DIALECTS, ServerFixture, counting, kill, started, starts, wait_for};
 use crate::server_commands::is_alive;
 
 /// DOM-94, DIS-51: the call that finds the process dead waits for one new process.
@@ -22,7 +22,8 @@ async fn dom_94_dis_51_next_call_restarts_dead_server() {
             let before = (served.call_and_get_pid("d", &tool).await, started(&count));
             kill(before.0);
             if sees_death && dialect != "native" && dialect != "dominds" {
-                wait_for("the host notices the death", async || served.state().await != "ready").await;
+                wait_for("the host notices the death", async || served.state().await != "ready")
+                    .await;
             }
             let after = served.call_and_get_pid("d", &tool).await;
             assert!(after != before.0 && is_alive(after), "{dialect}");
@@ -48,7 +49,8 @@ async fn dom_94_dis_32_list_restarts_dead_server_without_waiting() {
         kill(served.call_and_get_pid("d", &tool).await);
         served.until_state("failed").await;
         assert_eq!(served.tools("d").await, [""; 0], "{dialect}");
-        wait_for("the tool is listed again", async || served.tools("d").await.contains(&tool)).await;
+        wait_for("the tool is listed again", async || served.tools("d").await.contains(&tool))
+            .await;
         assert_eq!(started(&count), 2, "{dialect}");
     }
 }
@@ -97,7 +99,10 @@ async fn dom_94_no_restart_within_hold_off_or_without_auto_reconnect() {
     let fixture = ServerFixture::process("minion", &starts(counting(), &count, vec![vec![]]));
     let file: Value = serde_json::from_str(&fixture.workspace.read("minion.json")).unwrap();
     let file = json!({"servers": file["servers"], "manager": {"EnableAutoReconnect": false}});
-    let fixture = ServerFixture { workspace: fixture.workspace.with_file("minion.json", &file.to_string()), ..fixture };
+    let fixture = ServerFixture {
+        workspace: fixture.workspace.with_file("minion.json", &file.to_string()),
+        ..fixture
+    };
     let (served, tool) = (fixture.serve().await, fixture.tool("count"));
     served.open_dialog("d").await;
     kill(served.call_and_get_pid("d", &tool).await);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use toolcrib_testkit::scripted::{Step, server_binary};
 
 use super::super::{ServeProcess, send_signal};
-use super::{ServerFixture, counting, wait_for, started, starts};
+use super::{ServerFixture, counting, started, starts, wait_for};
 use crate::TestWorkspace;
 
 /// A native entry without automatic retries.
@@ -40,7 +40,8 @@ async fn dom_95_failed_server_is_retried_on_file_change_and_reload() {
     for by_signal in [false, true] {
         let workspace = TestWorkspace::new();
         let needed = workspace.sibling_path("needed");
-        let mut workspace = workspace.with_file("toolcrib.yaml", &file_of(&server_requiring_file(&needed)));
+        let mut workspace =
+            workspace.with_file("toolcrib.yaml", &file_of(&server_requiring_file(&needed)));
         let served = ServeProcess::start(&workspace).await;
         served.until_state("failed").await;
         fs::write(&needed, "").unwrap();
@@ -64,11 +65,15 @@ async fn dom_95_failed_replacement_is_retried_on_file_change() {
     let old = served.call_and_get_pid("d", "s__count").await;
     let workspace = workspace.with_file("toolcrib.yaml", &file_of(&server_requiring_file(&needed)));
     let problem = async || served.get("problems").await.to_string();
-    wait_for("the problem is reported", async || problem().await.contains("reload.kept_last_good")).await;
+    wait_for("the problem is reported", async || problem().await.contains("reload.kept_last_good"))
+        .await;
     assert_eq!(served.call_and_get_pid("d", "s__count").await, old);
     fs::write(&needed, "").unwrap();
     let workspace = touch(workspace, "toolcrib.yaml");
-    wait_for("the new server took over", async || served.call_and_get_pid("d", "s__count").await != old).await;
+    wait_for("the new server took over", async || {
+        served.call_and_get_pid("d", "s__count").await != old
+    })
+    .await;
     let is_solved = async || !problem().await.contains("reload.kept_last_good");
     wait_for("the problem is gone", is_solved).await;
     drop(workspace);
@@ -88,7 +93,9 @@ async fn dom_95_failed_server_is_retried_when_program_appears() {
         let workspace = fixture.with_file("toolcrib.yaml", &file);
         let path = workspace.shim_path();
         let args = ["serve", "--listen", ":0", "--json"];
-        let served = ServeProcess::from_child(super::super::spawn(&workspace, &args, &[("PATH", &path)])).await;
+        let served =
+            ServeProcess::from_child(super::super::spawn(&workspace, &args, &[("PATH", &path)]))
+                .await;
         served.until_state("failed").await;
         fs::rename(&hidden, &shim.path).unwrap();
         served.until_state("ready").await;
@@ -98,7 +105,8 @@ async fn dom_95_failed_server_is_retried_when_program_appears() {
 /// DOM-95: the environment file of the entry changes.
 #[tokio::test]
 async fn dom_95_failed_server_is_retried_when_env_file_changes() {
-    let workspace = TestWorkspace::new().with_file("server.env", "SCRIPT='{\"start\":[{\"exit\":1}]}'\n");
+    let workspace =
+        TestWorkspace::new().with_file("server.env", "SCRIPT='{\"start\":[{\"exit\":1}]}'\n");
     let shim = workspace.shim("run");
     let entry = without_retries(json!({"command": shim.path, "env_file": "server.env"}));
     let file = json!({"version": 1, "servers": {"s": entry}}).to_string();
