@@ -172,7 +172,7 @@ impl Clients {
                 stats.record_failure("the gateway", "hung up");
                 continue;
             };
-            let session = &self.sessions[(first + round * of) % self.sessions.len()];
+            let session = own_session(&self.sessions, first, of, round);
             let text = format!("{first} {round} {}", &session[..8]);
             round += 1;
             let started_at = Instant::now();
@@ -184,6 +184,24 @@ impl Clients {
             }
         }
     }
+}
+
+/// The session of one round of a caller: every `of`th one, beginning with `first`. No two of the `of` callers share one.
+fn own_session(sessions: &[String], first: usize, of: usize, round: usize) -> &String {
+    let own = (sessions.len() - first).div_ceil(of);
+    &sessions[first + (round % own) * of]
+}
+
+#[test]
+fn callers_never_share_a_session() {
+    let sessions: Vec<String> = (0..500).map(|number| number.to_string()).collect();
+    let used_by = |first: usize| (0..1000).map(move |round| (first, round));
+    let mut owners = std::collections::HashMap::new();
+    for (first, round) in (0..IN_FLIGHT).flat_map(used_by) {
+        let session = own_session(&sessions, first, IN_FLIGHT, round);
+        assert_eq!(*owners.entry(session).or_insert(first), first, "session {session}");
+    }
+    assert_eq!(owners.len(), sessions.len());
 }
 
 /// Reason of a failed call.
