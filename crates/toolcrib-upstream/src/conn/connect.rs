@@ -21,7 +21,7 @@ use super::era_probe::{
 use super::failure::{Failure, FailureKind};
 use super::list_reader;
 use super::list_subscription::ListSubscription;
-use super::peer::{CallError, CallOptions, MailboxReceiver, Peer, PeerEvent, PeerSettings};
+use super::peer::{CallOptions, MailboxReceiver, Peer, PeerCallError, PeerEvent, PeerSettings};
 use super::session::Session;
 use super::setup::{ConnSetup, DeliveredConfig, ServerTraits};
 use crate::process::StderrTail;
@@ -411,7 +411,7 @@ fn as_event_stream(transport: &Transport) -> Transport {
     }
 }
 
-type ResponseFuture = Pin<Box<dyn Future<Output = Result<Body, CallError>> + Send>>;
+type ResponseFuture = Pin<Box<dyn Future<Output = Result<Body, PeerCallError>> + Send>>;
 
 /// Handshake requests without a response. Both stay open until one decides, because dropping one would cancel it.
 #[derive(Default)]
@@ -463,28 +463,28 @@ impl HandshakeRequests {
 
     fn interpret_response(
         &mut self,
-        answer: Result<Body, CallError>,
+        answer: Result<Body, PeerCallError>,
         event: fn(Result<RawJson, RpcError>) -> ProbeEvent,
     ) -> Result<ProbeEvent, Failure> {
         match answer {
             Ok(body) => Ok(event(Ok(body.raw().unwrap_or_else(|| ObjectWriter::new().finish())))),
-            Err(CallError::Refused(error)) => Ok(event(Err(error))),
+            Err(PeerCallError::Refused(error)) => Ok(event(Err(error))),
             Err(
-                CallError::Closed(CloseReason::Broken(fault))
-                | CallError::Unsent(CloseReason::Broken(fault)),
+                PeerCallError::Closed(CloseReason::Broken(fault))
+                | PeerCallError::Unsent(CloseReason::Broken(fault)),
             ) => Err(Failure::from(&fault)),
-            Err(CallError::Closed(reason) | CallError::Unsent(reason)) => {
+            Err(PeerCallError::Closed(reason) | PeerCallError::Unsent(reason)) => {
                 self.closed = Some(reason);
                 Ok(ProbeEvent::Exited)
             }
-            Err(CallError::Failed(fault)) => match fault.http() {
+            Err(PeerCallError::Failed(fault)) => match fault.http() {
                 Some(HttpFault::Status { status: 400 | 404 | 405, .. }) => {
                     Ok(ProbeEvent::HttpRefused)
                 }
                 _ => Err(Failure::from(&fault)),
             },
             // Counts as a response: a server may send anything for an unknown method.
-            Err(CallError::Malformed(_)) => {
+            Err(PeerCallError::Malformed(_)) => {
                 Ok(event(Err(RpcError::internal("malformed response"))))
             }
             Err(error) => Err(Failure::from(&error)),
@@ -503,7 +503,7 @@ fn send_request(
     Box::pin(async move { peer.call(method, params, options).await })
 }
 
-async fn wait_for_response(request: &mut Option<ResponseFuture>) -> Result<Body, CallError> {
+async fn wait_for_response(request: &mut Option<ResponseFuture>) -> Result<Body, PeerCallError> {
     match request {
         Some(answer) => {
             let answered = answer.await;

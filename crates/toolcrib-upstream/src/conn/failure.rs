@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::catalog::CatalogError;
 use super::era_probe::EraProbeError;
-use super::peer::CallError;
+use super::peer::PeerCallError;
 use crate::secrets::SecretError;
 use crate::signals::{SecretMask, chain};
 use crate::transport::{CloseReason, HttpFault, LinkFault, OpenError, TokenErrorKind};
@@ -209,18 +209,18 @@ impl From<&LinkFault> for Failure {
     }
 }
 
-impl From<&CallError> for Failure {
-    fn from(error: &CallError) -> Self {
+impl From<&PeerCallError> for Failure {
+    fn from(error: &PeerCallError) -> Self {
         let base = match error {
-            CallError::Closed(reason) | CallError::Unsent(reason) => Failure::from(reason),
-            CallError::Failed(fault) => Failure::from(fault),
-            CallError::Timeout { .. } => Failure::new(FailureKind::Timeout, ""),
-            CallError::TooLarge { .. } => Failure::new(FailureKind::Resource, ""),
-            CallError::Refused(_)
-            | CallError::Malformed(_)
-            | CallError::EndedByServer
-            | CallError::Unanswered { .. }
-            | CallError::TooManyRounds(_) => Failure::new(FailureKind::Protocol, ""),
+            PeerCallError::Closed(reason) | PeerCallError::Unsent(reason) => Failure::from(reason),
+            PeerCallError::Failed(fault) => Failure::from(fault),
+            PeerCallError::Timeout { .. } => Failure::new(FailureKind::Timeout, ""),
+            PeerCallError::TooLarge { .. } => Failure::new(FailureKind::Resource, ""),
+            PeerCallError::Refused(_)
+            | PeerCallError::Malformed(_)
+            | PeerCallError::EndedByServer
+            | PeerCallError::Unanswered { .. }
+            | PeerCallError::TooManyRounds(_) => Failure::new(FailureKind::Protocol, ""),
         };
         Failure { message: chain(error), ..base }
     }

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use toolcrib_wire::view::{InputRequest, InputRequired};
 use toolcrib_wire::{Body, Id, Message, ObjectWriter, Packet, RawJson, RpcError, build, method};
 
-use super::peer::{BadResponse, CallError, CallOptions, RequestHandler, ServerRequest};
+use super::peer::{BadResponse, CallOptions, PeerCallError, RequestHandler, ServerRequest};
 use super::session::Session;
 use super::setup::SessionClient;
 
@@ -18,7 +18,7 @@ pub(super) async fn call_with_input(
     params: RawJson,
     options: CallOptions,
     client: Option<&SessionClient>,
-) -> Result<Body, CallError> {
+) -> Result<Body, PeerCallError> {
     let handler = &client.unwrap_or(&session.setup().client).handler;
     let mut params = params;
     let mut options = options;
@@ -34,30 +34,31 @@ pub(super) async fn call_with_input(
         let responses = respond_to_all(&**handler, &required).await?;
         params = retry_params(&params, &required, responses);
     }
-    Err(CallError::TooManyRounds(MAX_ROUNDS))
+    Err(PeerCallError::TooManyRounds(MAX_ROUNDS))
 }
 
-fn input_required(method: &str, answer: &Body) -> Result<Option<InputRequired>, CallError> {
+fn input_required(method: &str, answer: &Body) -> Result<Option<InputRequired>, PeerCallError> {
     let wants_input = answer.result_type().as_deref() == Some("input_required");
     let Some(raw) = answer.raw().filter(|_| wants_input && method::may_require_input(method))
     else {
         return Ok(None);
     };
     let read = InputRequired::read(raw).map_err(BadResponse::Input);
-    read.map(Some).map_err(CallError::Malformed)
+    read.map(Some).map_err(PeerCallError::Malformed)
 }
 
 /// Responds to all input requests of one round concurrently.
 async fn respond_to_all(
     handler: &dyn RequestHandler,
     required: &InputRequired,
-) -> Result<Option<RawJson>, CallError> {
+) -> Result<Option<RawJson>, PeerCallError> {
     let requests = required.requests();
     if requests.is_empty() {
         return Ok(None);
     }
     let requests: Result<Vec<_>, _> = requests.into_iter().collect();
-    let requests = requests.map_err(|(_, flaw)| CallError::Malformed(BadResponse::Input(flaw)))?;
+    let requests =
+        requests.map_err(|(_, flaw)| PeerCallError::Malformed(BadResponse::Input(flaw)))?;
     let responses = join_all(requests.iter().map(|request| respond(handler, request))).await;
     let mut written = ObjectWriter::new();
     for (request, answer) in requests.iter().zip(responses) {
@@ -69,8 +70,8 @@ async fn respond_to_all(
 async fn respond(
     handler: &dyn RequestHandler,
     request: &InputRequest,
-) -> Result<RawJson, CallError> {
-    let unanswered = |cause| CallError::Unanswered { method: request.method.clone(), cause };
+) -> Result<RawJson, PeerCallError> {
+    let unanswered = |cause| PeerCallError::Unanswered { method: request.method.clone(), cause };
     let unknown = || unanswered(RpcError::method_not_found(&request.method));
     let request = as_server_request(request).ok_or_else(unknown)?;
     handler.handle(request).ok_or_else(unknown)?.await.map_err(unanswered)

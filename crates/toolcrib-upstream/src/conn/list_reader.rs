@@ -5,7 +5,7 @@ use toolcrib_wire::{ObjectWriter, RawJson};
 
 use super::catalog::{Catalog, CatalogBuilder, CatalogError, ListRequest, list_requests};
 use super::failure::Failure;
-use super::peer::{CallError, CallOptions, CallTimeouts, ProgressMode};
+use super::peer::{CallOptions, CallTimeouts, PeerCallError, ProgressMode};
 use super::session::Session;
 use super::tool_schemas;
 use crate::schema::InvalidSchema;
@@ -60,7 +60,7 @@ async fn fetch_page(
     let params = ObjectWriter::new().string_if("cursor", cursor).finish();
     match session.call(request.list.method(), params, options, None).await {
         Ok(body) => Ok(Ok(body.raw().unwrap_or_else(|| ObjectWriter::new().finish()))),
-        Err(CallError::Refused(error)) => Ok(Err(error)),
+        Err(PeerCallError::Refused(error)) => Ok(Err(error)),
         Err(error) => Err(Failure::from(&error)),
     }
 }

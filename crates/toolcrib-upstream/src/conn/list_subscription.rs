@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::peer::CallError;
+use super::peer::PeerCallError;
 use super::session::Session;
 
 /// First and maximum delay between subscription attempts. The delay doubles each time.
@@ -53,7 +53,9 @@ async fn keep_subscribed(session: Session, changed: mpsc::Sender<()>) {
         if let Err(error) = session.subscribe_lists(&changed).await {
             tracing::debug!(server = %session.setup().spec.id, %error, "subscription for changes ended");
             // A refused subscription will be refused again, and a closed link does not come back.
-            if let CallError::Refused(_) | CallError::Closed(_) | CallError::Unsent(_) = error {
+            if let PeerCallError::Refused(_) | PeerCallError::Closed(_) | PeerCallError::Unsent(_) =
+                error
+            {
                 return;
             }
         }

@@ -17,7 +17,7 @@ use toolcrib_wire::{Body, Channel, Era, ObjectWriter, RawJson, method};
 use super::catalog::Catalog;
 use super::era_probe::AgreedProtocol;
 use super::input_rounds;
-use super::peer::{CallError, CallOptions, CallTimeouts, Peer, TimeoutKind};
+use super::peer::{CallOptions, CallTimeouts, Peer, PeerCallError, TimeoutKind};
 use super::setup::{ConnSetup, SessionClient};
 use toolcrib_config::model::policy;
 
@@ -104,7 +104,7 @@ impl Session {
         params: RawJson,
         mut options: CallOptions,
         client: Option<&SessionClient>,
-    ) -> Result<Body, CallError> {
+    ) -> Result<Body, PeerCallError> {
         if self.0.agreed.era == Era::Legacy {
             return self.call_single_round(method, params, options, None).await;
         }
@@ -122,7 +122,7 @@ impl Session {
         mut params: RawJson,
         mut options: CallOptions,
         client: Option<(&ClientCapabilities, Option<LogLevel>)>,
-    ) -> Result<Body, CallError> {
+    ) -> Result<Body, PeerCallError> {
         let (_permit, timeouts) = self.acquire_call_permit(method, options.timeouts).await?;
         options.timeouts = timeouts;
         if let Some((capabilities, log_level)) = client {
@@ -139,7 +139,7 @@ impl Session {
         mut params: RawJson,
         mut options: CallOptions,
         client: Option<&SessionClient>,
-    ) -> Result<Body, CallError> {
+    ) -> Result<Body, PeerCallError> {
         let meta = self.meta(client.map(|client| &client.capabilities));
         self.add_request_meta(&meta, method, &mut params, &mut options);
         self.0.peer.call(method, params, options).await
@@ -162,7 +162,7 @@ impl Session {
     }
 
     /// Sends a ping, or `server/discover` in the modern era.
-    pub(super) async fn ping(&self, timeouts: Duration) -> Result<Body, CallError> {
+    pub(super) async fn ping(&self, timeouts: Duration) -> Result<Body, PeerCallError> {
         let method = match self.0.agreed.era {
             Era::Legacy => method::PING,
             Era::Modern => method::DISCOVER,
@@ -182,7 +182,7 @@ impl Session {
     pub(super) async fn subscribe_lists(
         &self,
         acknowledged: &mpsc::Sender<()>,
-    ) -> Result<(), CallError> {
+    ) -> Result<(), PeerCallError> {
         let Some(filter) = self.wanted_changes() else {
             return std::future::pending().await;
         };
@@ -195,7 +195,7 @@ impl Session {
 
     /// Subscribes to changes of one resource in the modern era, until the server ends the subscription or the future
     /// drops.
-    pub async fn subscribe_resource(&self, uri: &str) -> Result<(), CallError> {
+    pub async fn subscribe_resource(&self, uri: &str) -> Result<(), PeerCallError> {
         let filter = SubscriptionFilter { uris: vec![uri.to_owned()], ..Default::default() };
         let params = filter.listen_params(&self.meta(None));
         self.0.peer.call(method::SUBSCRIPTIONS_LISTEN, params, CallOptions::default()).await?;
@@ -307,7 +307,7 @@ impl Session {
         &self,
         method: &str,
         timeouts: CallTimeouts,
-    ) -> Result<(Option<SemaphorePermit<'_>>, CallTimeouts), CallError> {
+    ) -> Result<(Option<SemaphorePermit<'_>>, CallTimeouts), PeerCallError> {
         let Some(permits) = self.0.permits.as_ref().filter(|_| method == method::TOOLS_CALL) else {
             return Ok((None, timeouts));
         };
@@ -317,7 +317,7 @@ impl Session {
             None => acquire.await.ok(),
             Some((after, limit)) => timeout_at(started_at + after, acquire)
                 .await
-                .map_err(|_| CallError::Timeout { after, limit })?
+                .map_err(|_| PeerCallError::Timeout { after, limit })?
                 .ok(),
         };
         Ok((permit, timeouts.minus_elapsed(started_at.elapsed())))

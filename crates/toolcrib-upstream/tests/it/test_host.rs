@@ -13,7 +13,7 @@ use toolcrib_config::{Config, ConfigFile, Problem, ServerSpec, Workspace, compil
 use toolcrib_testkit::scripted::{Script, server_binary};
 use toolcrib_upstream::auth::Accounts;
 use toolcrib_upstream::conn::peer::{
-    CallError, CallOptions, CallTimeouts, HandlerFuture, RefuseRequests, RequestHandler,
+    CallOptions, CallTimeouts, HandlerFuture, PeerCallError, RefuseRequests, RequestHandler,
     ServerRequest,
 };
 use toolcrib_upstream::conn::{
@@ -249,7 +249,7 @@ pub(crate) async fn call_tool(
     session: &Session,
     name: &str,
     arguments: &Value,
-) -> Result<Value, CallError> {
+) -> Result<Value, PeerCallError> {
     let params = RawJson::from_value(&json!({"name": name, "arguments": arguments})).unwrap();
     let body = with_time_limit(session.call("tools/call", params, options(), None)).await?;
     Ok(serde_json::from_str(body.json().text()).unwrap())

@@ -196,7 +196,7 @@ impl Turn {
         }
         let answer = self.send_on_session(session, spec, request, options).await;
         // A timed-out call was cancelled at the server.
-        if !matches!(answer, Err(peer::CallError::Timeout { .. })) {
+        if !matches!(answer, Err(peer::PeerCallError::Timeout { .. })) {
             call_session.mark_answered();
         }
         let body =
@@ -213,7 +213,7 @@ impl Turn {
         spec: &Arc<ServerSpec>,
         request: &UpstreamRequest<'_>,
         options: CallOptions,
-    ) -> Result<Body, peer::CallError> {
+    ) -> Result<Body, peer::PeerCallError> {
         let (method, mut params) = (request.method, request.params.clone());
         let capabilities;
         let input = match (session.agreed().era, request.input_rounds) {
@@ -272,7 +272,11 @@ pub(super) fn session_error(server: &str, error: SessionError, waited: Duration)
     UpstreamFailure::from_session_error(server, error, waited).error
 }
 
-pub(super) fn request_error(server: &str, error: &peer::CallError, waited: Duration) -> CallError {
+pub(super) fn request_error(
+    server: &str,
+    error: &peer::PeerCallError,
+    waited: Duration,
+) -> CallError {
     UpstreamFailure::from_call_error(server, error, waited).error
 }
 
@@ -304,36 +308,36 @@ impl UpstreamFailure {
         UpstreamFailure { error, is_connection_loss: false, may_have_run: false }
     }
 
-    fn from_call_error(server: &str, error: &peer::CallError, waited: Duration) -> Self {
+    fn from_call_error(server: &str, error: &peer::PeerCallError, waited: Duration) -> Self {
         let failure = Failure::from(error);
         let is_connection_loss = match error {
-            peer::CallError::Closed(_) | peer::CallError::Unsent(_) => true,
-            peer::CallError::Failed(_) => failure.kind == FailureKind::Connection,
+            peer::PeerCallError::Closed(_) | peer::PeerCallError::Unsent(_) => true,
+            peer::PeerCallError::Failed(_) => failure.kind == FailureKind::Connection,
             _ => false,
         };
         let error_for_caller = match error {
-            peer::CallError::Refused(refusal) => refusal_error(refusal),
-            peer::CallError::Closed(_)
-            | peer::CallError::Unsent(_)
-            | peer::CallError::Failed(_) => failure_error(server, &failure),
-            peer::CallError::Timeout { .. } => {
+            peer::PeerCallError::Refused(refusal) => refusal_error(refusal),
+            peer::PeerCallError::Closed(_)
+            | peer::PeerCallError::Unsent(_)
+            | peer::PeerCallError::Failed(_) => failure_error(server, &failure),
+            peer::PeerCallError::Timeout { .. } => {
                 let text = format!("{} from server `{server}`", chain(error));
                 CallError::new(ErrorKind::Timeout, with_elapsed(text, waited))
             }
-            peer::CallError::TooLarge { .. } => {
+            peer::PeerCallError::TooLarge { .. } => {
                 CallError::new(ErrorKind::Resource, name_server(server, chain(error)))
             }
-            peer::CallError::Malformed(_)
-            | peer::CallError::EndedByServer
-            | peer::CallError::Unanswered { .. }
-            | peer::CallError::TooManyRounds(_) => {
+            peer::PeerCallError::Malformed(_)
+            | peer::PeerCallError::EndedByServer
+            | peer::PeerCallError::Unanswered { .. }
+            | peer::PeerCallError::TooManyRounds(_) => {
                 CallError::new(ErrorKind::Protocol, name_server(server, chain(error)))
             }
         };
         // A call certainly did not run only if it was never sent, or if its session was unknown.
         let may_have_run = match error {
-            peer::CallError::Unsent(_) => false,
-            peer::CallError::Failed(_) => !failure.is_session_gone(),
+            peer::PeerCallError::Unsent(_) => false,
+            peer::PeerCallError::Failed(_) => !failure.is_session_gone(),
             _ => true,
         };
         UpstreamFailure {
@@ -414,7 +418,7 @@ mod tests {
 
     #[test]
     fn exceeded_limit_names_the_server_once() {
-        let error = peer::CallError::TooLarge { limit: 7 };
+        let error = peer::PeerCallError::TooLarge { limit: 7 };
         let failure = UpstreamFailure::from_call_error("docs", &error, Duration::ZERO);
         let text = "server `docs`: the answer is over the limit of 7 bytes";
         assert_eq!(failure.error.message(), text);
@@ -425,7 +429,7 @@ mod tests {
     #[test]
     fn timeout_message_contains_the_elapsed_time() {
         let after = Duration::from_millis(1500);
-        let error = peer::CallError::Timeout { after, limit: peer::TimeoutKind::Request };
+        let error = peer::PeerCallError::Timeout { after, limit: peer::TimeoutKind::Request };
         let failure = UpstreamFailure::from_call_error("docs", &error, Duration::from_millis(2040));
         let text = "no answer within 1500 ms from server `docs` (2.0 s passed)";
         assert_eq!(failure.error.message(), text);

@@ -22,7 +22,7 @@ use toolcrib_config::model::transport::{
     DisplayValue, FramingMode, ProcessEnv, Remote, Stdio, StreamableHttp, Transport, UrlPolicy,
 };
 use toolcrib_upstream::conn::peer::{
-    CallError, CallOptions, CallTimeouts, HandlerFuture, MailboxReceiver, Peer, PeerEvent,
+    CallOptions, CallTimeouts, HandlerFuture, MailboxReceiver, Peer, PeerCallError, PeerEvent,
     PeerSettings, ProgressMode, RequestHandler, ServerRequest,
 };
 use toolcrib_upstream::process::{GracePeriods, Instance};
@@ -170,7 +170,7 @@ impl Client {
         RawJson::from_value(&params).unwrap()
     }
 
-    async fn request(&self, method: &str, params: Value) -> Result<Value, CallError> {
+    async fn request(&self, method: &str, params: Value) -> Result<Value, PeerCallError> {
         self.request_with_progress(method, params, ProgressMode::None).await
     }
 
@@ -179,7 +179,7 @@ impl Client {
         method: &str,
         params: Value,
         progress: ProgressMode,
-    ) -> Result<Value, CallError> {
+    ) -> Result<Value, PeerCallError> {
         let patience = CallTimeouts { request: Some(TIME_LIMIT), max: None };
         let options = CallOptions { timeouts: patience, progress, ..CallOptions::default() };
         let body = with_time_limit(self.peer.call(method, self.params(params), options)).await?;
@@ -193,7 +193,7 @@ impl Client {
 
     async fn expect_error(&self, method: &str, params: Value) -> RpcError {
         match self.request(method, params).await {
-            Err(CallError::Refused(error)) => error,
+            Err(PeerCallError::Refused(error)) => error,
             other => panic!("{other:?}"),
         }
     }

@@ -12,7 +12,7 @@ use toolcrib_wire::{
 };
 
 use super::anomaly::Anomaly;
-use super::error::{BadResponse, CallError};
+use super::error::{BadResponse, PeerCallError};
 use super::mailbox;
 use super::pending_calls::PendingCall;
 use super::server_requests::{RequestDisposition, RequestKey, RequestOrigin, ServerRequests};
@@ -118,7 +118,7 @@ impl Dispatcher {
         };
         let outcome = if as_text {
             self.record_anomaly(Anomaly::Malformed, &example(response.raw()));
-            Err(CallError::Malformed(BadResponse::IdOfAnotherType))
+            Err(PeerCallError::Malformed(BadResponse::IdOfAnotherType))
         } else {
             call_outcome(&response)
         };
@@ -177,7 +177,7 @@ impl Dispatcher {
             return self.requests.cancel(&cancelled.request, params.as_ref());
         }
         if let Some((number, _)) = state.calls.find_pending(&cancelled.request) {
-            state.calls.complete(number, Err(CallError::EndedByServer));
+            state.calls.complete(number, Err(PeerCallError::EndedByServer));
         }
     }
 
@@ -250,7 +250,7 @@ impl Dispatcher {
             }
             (MessageKind::Request, None) => {}
             (MessageKind::Response | MessageKind::Unknown, id) => {
-                let error = CallError::Malformed(BadResponse::Fault(malformed.error));
+                let error = PeerCallError::Malformed(BadResponse::Fault(malformed.error));
                 if let Some(id) = id.as_ref().or(on) {
                     self.fail_call(id, error);
                 }
@@ -295,7 +295,7 @@ impl Dispatcher {
             }
         };
         for number in failed {
-            state.calls.complete(number, Err(CallError::TooLarge { limit: overrun.limit }));
+            state.calls.complete(number, Err(PeerCallError::TooLarge { limit: overrun.limit }));
         }
     }
 
@@ -309,15 +309,15 @@ impl Dispatcher {
             _ => None,
         };
         if let Some(number) = pending {
-            state.calls.complete(number, Err(CallError::TooLarge { limit }));
+            state.calls.complete(number, Err(PeerCallError::TooLarge { limit }));
         }
     }
 
     fn handle_failed(&self, request: &Id, fault: LinkFault) {
-        self.fail_call(request, CallError::Failed(fault));
+        self.fail_call(request, PeerCallError::Failed(fault));
     }
 
-    fn fail_call(&self, id: &Id, error: CallError) {
+    fn fail_call(&self, id: &Id, error: PeerCallError) {
         let mut state = self.shared.state();
         if let Some((number, _)) = state.calls.find_pending(id) {
             state.calls.complete(number, Err(error));
@@ -366,11 +366,11 @@ impl Dispatcher {
 }
 
 pub(super) fn call_outcome(response: &Response) -> CallOutcome {
-    let body = response.result().map_err(|error| CallError::Refused(error.clone()))?;
+    let body = response.result().map_err(|error| PeerCallError::Refused(error.clone()))?;
     // `json` returns an empty object for an absent or null result, which is not what the server sent.
     let kind = body.raw().map_or(toolcrib_wire::JsonKind::Null, |raw| raw.json().kind());
     if kind != toolcrib_wire::JsonKind::Object {
-        return Err(CallError::Malformed(BadResponse::NotAnObject(kind)));
+        return Err(PeerCallError::Malformed(BadResponse::NotAnObject(kind)));
     }
     Ok(body.clone())
 }

@@ -10,7 +10,7 @@ use crate::transport::{CloseReason, LinkFault};
 
 /// Reason why a call has no result.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum CallError {
+pub enum PeerCallError {
     #[error("the server answered with an error")]
     Refused(#[source] RpcError),
     #[error("no answer within {}", show(.after))]

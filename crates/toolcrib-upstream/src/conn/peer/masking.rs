@@ -6,7 +6,7 @@ use toolcrib_wire::{
     Body, Id, Message, MessageLimits, Notification, Packet, RawJson, Request, build, method, parse,
 };
 
-use super::error::{BadResponse, CallError};
+use super::error::{BadResponse, PeerCallError};
 use super::pending_calls::CallOutcome;
 use super::shared_state::SharedState;
 use crate::signals::MaskContext;
@@ -40,23 +40,23 @@ impl SharedState {
         }
     }
 
-    fn masked_error(&self, error: CallError) -> CallError {
+    fn masked_error(&self, error: PeerCallError) -> PeerCallError {
         let mask = &self.link_info.mask;
         match error {
-            CallError::Refused(refusal) => {
-                CallError::Refused(mask.mask_rpc_error(&refusal).unwrap_or(refusal))
+            PeerCallError::Refused(refusal) => {
+                PeerCallError::Refused(mask.mask_rpc_error(&refusal).unwrap_or(refusal))
             }
-            CallError::Failed(fault) => CallError::Failed(fault.masked(mask)),
-            CallError::Closed(reason) => CallError::Closed(self.masked_reason(reason)),
-            CallError::Unsent(reason) => CallError::Unsent(self.masked_reason(reason)),
-            CallError::Unanswered { method, cause } => {
-                CallError::Unanswered { method: mask.mask_text(method), cause }
+            PeerCallError::Failed(fault) => PeerCallError::Failed(fault.masked(mask)),
+            PeerCallError::Closed(reason) => PeerCallError::Closed(self.masked_reason(reason)),
+            PeerCallError::Unsent(reason) => PeerCallError::Unsent(self.masked_reason(reason)),
+            PeerCallError::Unanswered { method, cause } => {
+                PeerCallError::Unanswered { method: mask.mask_text(method), cause }
             }
-            CallError::Timeout { .. }
-            | CallError::Malformed(_)
-            | CallError::TooLarge { .. }
-            | CallError::EndedByServer
-            | CallError::TooManyRounds(_) => error,
+            PeerCallError::Timeout { .. }
+            | PeerCallError::Malformed(_)
+            | PeerCallError::TooLarge { .. }
+            | PeerCallError::EndedByServer
+            | PeerCallError::TooManyRounds(_) => error,
         }
     }
 
@@ -122,7 +122,7 @@ fn result_body(result: RawJson) -> CallOutcome {
     let message = build::response(&Id::Number(0), result);
     match parse_message(&message) {
         Some(Message::Response(response)) => super::dispatch::call_outcome(&response),
-        _ => Err(CallError::Malformed(BadResponse::NotAnObject(toolcrib_wire::JsonKind::Null))),
+        _ => Err(PeerCallError::Malformed(BadResponse::NotAnObject(toolcrib_wire::JsonKind::Null))),
     }
 }
 

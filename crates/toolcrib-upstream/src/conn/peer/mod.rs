@@ -18,7 +18,7 @@ mod shared_state;
 pub use anomaly::{Anomaly, AnomalyReport};
 pub use call_deadline::{CallTimeouts, TimeoutKind};
 pub use cancellation::Cancellation;
-pub use error::{BadResponse, CallError};
+pub use error::{BadResponse, PeerCallError};
 pub use mailbox::{MailboxReceiver, MailboxSender, mailbox};
 pub use server_requests::{
     DeadlinePause, HandlerFuture, RefuseRequests, RequestHandler, RequestOrigin, ServerRequest,
@@ -181,7 +181,7 @@ impl Peer {
         method: &str,
         params: RawJson,
         options: CallOptions,
-    ) -> Result<Body, CallError> {
+    ) -> Result<Body, PeerCallError> {
         match self.exchange(method, params, options).await {
             Ok(body) if !self.shared.must_mask(method, &body) => Ok(body),
             outcome => self.shared.masked_outcome(method, outcome),
@@ -193,10 +193,10 @@ impl Peer {
         method: &str,
         params: RawJson,
         options: CallOptions,
-    ) -> Result<Body, CallError> {
+    ) -> Result<Body, PeerCallError> {
         let timer = DeadlineTimer::start(options.timeouts);
         let timeouts = options.timeouts;
-        let timeout_error = |limit| CallError::Timeout {
+        let timeout_error = |limit| PeerCallError::Timeout {
             after: match limit {
                 TimeoutKind::Request => timeouts.request.unwrap_or_default(),
                 TimeoutKind::Max => timeouts.max.unwrap_or_default(),
@@ -235,7 +235,7 @@ impl Peer {
                 biased;
                 outcome = &mut answer => {
                     let outcome = outcome.unwrap_or_else(|_| Err(self.shared.closed_error()));
-                    let is_broken = matches!(outcome, Err(CallError::Closed(CloseReason::Broken(_))));
+                    let is_broken = matches!(outcome, Err(PeerCallError::Closed(CloseReason::Broken(_))));
                     return match &mut guard.exchange {
                         // Boxed, so that the common future stays small.
                         exchange @ Some(_) if is_broken => {
@@ -272,7 +272,7 @@ impl Peer {
                 }
                 dispatch::call_outcome(&direct.response)
             }
-            ExchangeOutcome::Failed(fault) => Err(CallError::Failed(fault)),
+            ExchangeOutcome::Failed(fault) => Err(PeerCallError::Failed(fault)),
             ExchangeOutcome::Forwarded => return None,
         };
         if self.shared.claim_outcome(number) {
@@ -284,7 +284,7 @@ impl Peer {
     }
 
     /// Sends a notification.
-    pub async fn notify(&self, method: &str, params: Option<RawJson>) -> Result<(), CallError> {
+    pub async fn notify(&self, method: &str, params: Option<RawJson>) -> Result<(), PeerCallError> {
         let sent = self.shared.outbox.send(self.notification(method, params.as_ref())).await;
         sent.map_err(|_| self.shared.closed_error())
     }
@@ -372,7 +372,7 @@ impl Peer {
         params: &RawJson,
         options: CallOptions,
         timer: &Arc<DeadlineTimer>,
-    ) -> Result<(oneshot::Receiver<CallOutcome>, RegisteredCall), CallError> {
+    ) -> Result<(oneshot::Receiver<CallOutcome>, RegisteredCall), PeerCallError> {
         let (sender, answer) = oneshot::channel();
         let (wants_progress, listener) = match options.progress {
             ProgressMode::None => (false, None),
@@ -468,10 +468,10 @@ impl Drop for CallGuard<'_> {
 }
 
 /// Treats an unsent call like one that the server refused because of an unknown session.
-fn unregistered_error(closed: CallError) -> CallError {
+fn unregistered_error(closed: PeerCallError) -> PeerCallError {
     match closed {
-        CallError::Closed(CloseReason::Broken(fault)) if fault.is_session_gone() => {
-            CallError::Failed(fault)
+        PeerCallError::Closed(CloseReason::Broken(fault)) if fault.is_session_gone() => {
+            PeerCallError::Failed(fault)
         }
         closed => closed,
     }
@@ -500,7 +500,7 @@ async fn wait_for_exchange(
     };
     match went {
         ExchangeOutcome::Response(direct) => dispatch::call_outcome(&direct.response),
-        ExchangeOutcome::Failed(fault) => Err(CallError::Failed(fault)),
+        ExchangeOutcome::Failed(fault) => Err(PeerCallError::Failed(fault)),
         ExchangeOutcome::Forwarded => outcome,
     }
 }

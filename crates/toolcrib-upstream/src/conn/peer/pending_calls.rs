@@ -9,13 +9,13 @@ use toolcrib_wire::{Body, Id};
 use super::NotificationSink;
 use super::anomaly::Anomaly;
 use super::call_deadline::DeadlineTimer;
-use super::error::CallError;
+use super::error::PeerCallError;
 use super::server_requests::CandidateCalls;
 
 /// Limit of remembered abandoned calls, which tell late responses from duplicates.
 const MAX_ABANDONED: usize = 1024;
 
-pub(super) type CallOutcome = Result<Body, CallError>;
+pub(super) type CallOutcome = Result<Body, PeerCallError>;
 
 /// Calls by id. Ids count up from one.
 #[derive(Debug, Default)]
@@ -177,7 +177,7 @@ mod tests {
             let id = calls.next_number();
             calls.insert(id, pending_call());
         }
-        assert!(calls.complete(1, Err(CallError::EndedByServer)));
+        assert!(calls.complete(1, Err(PeerCallError::EndedByServer)));
         assert!(calls.abandon(2, true));
         assert_eq!(calls.find_pending(&Id::from(3)), Some((3, false)));
         assert_eq!(calls.find_pending(&Id::from("3")), Some((3, true)));

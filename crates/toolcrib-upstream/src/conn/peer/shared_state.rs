@@ -10,7 +10,7 @@ use toolcrib_wire::{CancelMethod, Channel, Era, Framing, Id, RawJson, Version, m
 
 use super::PeerSettings;
 use super::anomaly::{Anomaly, AnomalyTally};
-use super::error::CallError;
+use super::error::PeerCallError;
 use super::pending_calls::PendingCalls;
 use crate::transport::{
     CloseReason, DirectTransport, Exchange, LinkInfo, Outbox, Outgoing, OutgoingKind,
@@ -84,14 +84,14 @@ impl SharedState {
     }
 
     /// Error for a closed link. A queue that closed without a reason was closed by the host.
-    pub(super) fn closed_error(&self) -> CallError {
+    pub(super) fn closed_error(&self) -> PeerCallError {
         let reason = self.closed.borrow().clone();
-        CallError::Closed(reason.unwrap_or(CloseReason::HostClosed))
+        PeerCallError::Closed(reason.unwrap_or(CloseReason::HostClosed))
     }
 
     /// Error for a request that could not be sent. For a tool call it says so, because the call can be repeated
     /// elsewhere.
-    pub(super) async fn unsent_error(&self, method_name: &str) -> CallError {
+    pub(super) async fn unsent_error(&self, method_name: &str) -> PeerCallError {
         if method_name != method::TOOLS_CALL {
             return self.closed_error();
         }
@@ -99,7 +99,7 @@ impl SharedState {
         // The close reason follows the closed queue, and a caller that retries needs it.
         let reason = timeout(CLOSE_REASON_TIMEOUT, closed.wait_for(Option::is_some)).await;
         let reason = reason.ok().and_then(|reason| reason.ok().and_then(|reason| reason.clone()));
-        CallError::Unsent(reason.unwrap_or(CloseReason::HostClosed))
+        PeerCallError::Unsent(reason.unwrap_or(CloseReason::HostClosed))
     }
 
     /// Sends without waiting; without capacity the message goes to the backlog.
@@ -208,11 +208,11 @@ impl SharedState {
         let mut state = self.state();
         for id in unsent {
             if let Id::Number(number) = id {
-                state.calls.complete(number, Err(CallError::Unsent(reason.clone())));
+                state.calls.complete(number, Err(PeerCallError::Unsent(reason.clone())));
             }
         }
         for number in state.calls.numbers() {
-            state.calls.complete(number, Err(CallError::Closed(reason.clone())));
+            state.calls.complete(number, Err(PeerCallError::Closed(reason.clone())));
         }
         state.backlog.clear();
         state.backlog_bytes = 0;

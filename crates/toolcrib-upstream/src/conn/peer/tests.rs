@@ -87,7 +87,7 @@ async fn broken_link_does_not_extend_the_call_deadline() {
         incoming.send(closed).await.unwrap();
     };
     let (outcome, ()) = tokio::join!(call, breaks);
-    assert!(matches!(outcome, Err(CallError::Closed(_))), "{outcome:?}");
+    assert!(matches!(outcome, Err(PeerCallError::Closed(_))), "{outcome:?}");
     assert_eq!(started_at.elapsed(), EXCHANGE_GRACE - Duration::from_secs(1));
 }
 
@@ -124,7 +124,7 @@ async fn refused_call_keeps_its_fault_when_the_link_ends() {
     for call in ["first", "second"] {
         let options = CallOptions { is_direct: true, ..CallOptions::default() };
         let outcome = peer.call("tools/call", ObjectWriter::new().finish(), options).await;
-        assert!(matches!(outcome, Err(CallError::Failed(_))), "{call}: {outcome:?}");
+        assert!(matches!(outcome, Err(PeerCallError::Failed(_))), "{call}: {outcome:?}");
     }
     known.lock().unwrap().take();
 }
@@ -146,6 +146,6 @@ async fn undelivered_request_fails_without_the_others() {
         incoming.send(Incoming::Packet { packet, on }).await.unwrap();
     };
     let (first, second, ()) = tokio::join!(call("a"), call("b"), server);
-    assert!(matches!(first, Err(CallError::Failed(_))), "{first:?}");
+    assert!(matches!(first, Err(PeerCallError::Failed(_))), "{first:?}");
     second.unwrap();
 }

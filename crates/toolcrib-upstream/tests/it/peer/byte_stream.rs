@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::json;
 use toolcrib_testkit::scripted::{Script, Step, server_binary};
-use toolcrib_upstream::conn::peer::{Anomaly, CallError, Peer, PeerEvent, RefuseRequests};
+use toolcrib_upstream::conn::peer::{Anomaly, Peer, PeerCallError, PeerEvent, RefuseRequests};
 use toolcrib_upstream::transport::{CloseReason, link_over_streams};
 
 use super::{
@@ -23,7 +23,7 @@ async fn check_dkr_05_06_07(peer: &Peer) {
     let (left, pending) =
         tokio::join!(call_tool(peer, "leave", &nothing), call_tool(peer, "silent", &nothing),);
     for outcome in [left, pending] {
-        assert!(matches!(outcome, Err(CallError::Closed(_))), "{outcome:?}");
+        assert!(matches!(outcome, Err(PeerCallError::Closed(_))), "{outcome:?}");
     }
     let after = call_tool(peer, "echo", &json!({})).await.unwrap_err();
     assert_eq!(after.to_string(), "Transport closed");
@@ -75,7 +75,7 @@ async fn dkr_07_end_of_stream_fails_in_flight_calls_at_once() {
     };
     let (outcome, ended) = tokio::join!(with_time_limit(call), server);
     let elapsed_time = ended.elapsed();
-    assert!(matches!(outcome, Err(CallError::Closed(CloseReason::StreamEnded))), "{outcome:?}");
+    assert!(matches!(outcome, Err(PeerCallError::Closed(CloseReason::StreamEnded))), "{outcome:?}");
     assert!(elapsed_time < IMMEDIATE, "{elapsed_time:?}");
     let event = with_time_limit(events.next()).await;
     assert!(matches!(event, Some(PeerEvent::Closed(CloseReason::StreamEnded))), "{event:?}");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use toolcrib_testkit::scripted::{Script, Step};
 use toolcrib_upstream::conn::peer::{
-    Anomaly, BadResponse, CallError, CallNotification, CallOptions, CallTimeouts, ProgressMode,
+    Anomaly, BadResponse, CallNotification, CallOptions, CallTimeouts, PeerCallError, ProgressMode,
     RefuseRequests, TimeoutKind, mailbox,
 };
 use toolcrib_wire::Version;
@@ -80,7 +80,10 @@ async fn hol_19_dkr_22_unanswered_call_times_out() {
     let error =
         peer.call("tools/list", raw(&json!({})), request_timeout(MINUTE)).await.unwrap_err();
     assert_eq!(start.elapsed(), MINUTE);
-    assert!(matches!(error, CallError::Timeout { limit: TimeoutKind::Request, .. }), "{error:?}");
+    assert!(
+        matches!(error, PeerCallError::Timeout { limit: TimeoutKind::Request, .. }),
+        "{error:?}"
+    );
     assert_eq!(error.to_string(), "no answer within 60 s");
     server.read().await;
     let cancelled = server.read().await;
@@ -164,7 +167,7 @@ async fn dkr_39_progress_does_not_extend_call_beyond_maximum() {
         () = server => unreachable!(),
     };
     assert!(
-        matches!(outcome, Err(CallError::Timeout { limit: TimeoutKind::Max, .. })),
+        matches!(outcome, Err(PeerCallError::Timeout { limit: TimeoutKind::Max, .. })),
         "{outcome:?}"
     );
     assert_eq!(start.elapsed(), MINUTE * 3);
@@ -172,12 +175,15 @@ async fn dkr_39_progress_does_not_extend_call_beyond_maximum() {
 
 #[tokio::test]
 async fn invalid_response_fails_only_its_call_at_once() {
-    type Expected<'a> = &'a dyn Fn(&CallError) -> bool;
-    let not_an_object =
-        |error: &CallError| matches!(error, CallError::Malformed(BadResponse::NotAnObject(_)));
-    let fault = |error: &CallError| matches!(error, CallError::Malformed(BadResponse::Fault(_)));
-    let other_id =
-        |error: &CallError| matches!(error, CallError::Malformed(BadResponse::IdOfAnotherType));
+    type Expected<'a> = &'a dyn Fn(&PeerCallError) -> bool;
+    let not_an_object = |error: &PeerCallError| {
+        matches!(error, PeerCallError::Malformed(BadResponse::NotAnObject(_)))
+    };
+    let fault =
+        |error: &PeerCallError| matches!(error, PeerCallError::Malformed(BadResponse::Fault(_)));
+    let other_id = |error: &PeerCallError| {
+        matches!(error, PeerCallError::Malformed(BadResponse::IdOfAnotherType))
+    };
     let table: [(&str, Expected<'_>); 7] = [
         (r#"{"jsonrpc":"2.0","id":$id,"result":7}"#, &not_an_object),
         (r#"{"jsonrpc":"2.0","id":$id,"result":null}"#, &not_an_object),
@@ -209,7 +215,7 @@ async fn server_error_is_returned_unchanged() {
     let error = Step::Error { code: -32099, message: "no".to_owned() };
     let scripted = ScriptedPeer::new(Script::default().on("tools/call no", [error])).await;
     let outcome = call_tool(&scripted.peer, "no", &json!({})).await;
-    let Err(CallError::Refused(error)) = outcome else {
+    let Err(PeerCallError::Refused(error)) = outcome else {
         panic!("{outcome:?}");
     };
     assert_eq!((error.code, error.message.as_str()), (-32099, "no"));
@@ -243,7 +249,7 @@ async fn stray_responses_are_counted_by_kind() {
         .call("tools/call", raw(&late), request_timeout(Duration::from_millis(50)))
         .await
         .unwrap_err();
-    assert!(matches!(error, CallError::Timeout { .. }), "{error:?}");
+    assert!(matches!(error, PeerCallError::Timeout { .. }), "{error:?}");
     with_time_limit(async {
         while !matches!(
             scripted.events.next().await,
@@ -302,5 +308,5 @@ async fn modern_server_may_end_request() {
             .await;
     };
     let (outcome, ()) = tokio::join!(with_time_limit(call), server);
-    assert!(matches!(outcome, Err(CallError::EndedByServer)), "{outcome:?}");
+    assert!(matches!(outcome, Err(PeerCallError::EndedByServer)), "{outcome:?}");
 }

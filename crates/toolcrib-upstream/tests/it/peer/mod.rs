@@ -21,8 +21,8 @@ use toolcrib_config::model::choice::{AllowList, InheritedEnv};
 use toolcrib_config::model::transport::{DisplayValue, FramingMode, ProcessEnv, Stdio, Transport};
 use toolcrib_testkit::scripted::{Script, server_binary};
 use toolcrib_upstream::conn::peer::{
-    Anomaly, CallError, CallOptions, CallTimeouts, MailboxReceiver, Peer, PeerEvent, PeerSettings,
-    RefuseRequests, RequestHandler,
+    Anomaly, CallOptions, CallTimeouts, MailboxReceiver, Peer, PeerCallError, PeerEvent,
+    PeerSettings, RefuseRequests, RequestHandler,
 };
 use toolcrib_upstream::process::{GracePeriods, Instance};
 use toolcrib_upstream::signals::SecretMask;
@@ -232,7 +232,7 @@ fn request_timeout(request: Duration) -> CallOptions {
 }
 
 /// Calls a tool of the scripted server.
-async fn call_tool(peer: &Peer, name: &str, arguments: &Value) -> Result<Body, CallError> {
+async fn call_tool(peer: &Peer, name: &str, arguments: &Value) -> Result<Body, PeerCallError> {
     let params = json!({"name": name, "arguments": arguments});
     with_time_limit(peer.call("tools/call", raw(&params), request_timeout(TIME_LIMIT))).await
 }

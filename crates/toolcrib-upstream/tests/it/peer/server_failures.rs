@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::Instant;
 use toolcrib_testkit::scripted::{Script, Step};
-use toolcrib_upstream::conn::peer::{Anomaly, CallError};
+use toolcrib_upstream::conn::peer::{Anomaly, PeerCallError};
 use toolcrib_upstream::transport::CloseReason;
 
 use super::{
@@ -24,7 +24,7 @@ async fn expect_both_calls_to_fail(script: Script, tool_name: &str) -> (Scripted
     );
     assert!(start.elapsed() < IMMEDIATE, "{:?}", start.elapsed());
     for outcome in [one, other] {
-        assert!(matches!(outcome, Err(CallError::Closed(_))), "{outcome:?}");
+        assert!(matches!(outcome, Err(PeerCallError::Closed(_))), "{outcome:?}");
     }
     let reason = with_time_limit(scripted.peer.closed()).await;
     (scripted, reason)
@@ -54,7 +54,7 @@ async fn silent_call_does_not_block_others() {
     let call =
         scripted.peer.call("tools/call", params, request_timeout(Duration::from_millis(200)));
     let (silent, ()) = tokio::join!(with_time_limit(call), check_echo(&scripted.peer, "meanwhile"));
-    assert!(matches!(silent, Err(CallError::Timeout { .. })), "{silent:?}");
+    assert!(matches!(silent, Err(PeerCallError::Timeout { .. })), "{silent:?}");
     check_echo(&scripted.peer, "afterwards").await;
     scripted.close().await;
 }
@@ -64,7 +64,7 @@ async fn line_of_100_mb_fails_its_call_and_is_discarded() {
     let script = Script::default().on("tools/call giant", [Step::LargeResult(100 << 20)]);
     let scripted = ScriptedPeer::new(script).await;
     let error = call_tool(&scripted.peer, "giant", &json!({})).await.unwrap_err();
-    assert!(matches!(error, CallError::TooLarge { limit: 0x400_0000 }), "{error:?}");
+    assert!(matches!(error, PeerCallError::TooLarge { limit: 0x400_0000 }), "{error:?}");
     check_echo(&scripted.peer, "afterwards").await;
     assert_eq!(oddity_count(&scripted.peer, Anomaly::TooLarge), 1);
     scripted.close().await;
@@ -105,7 +105,7 @@ async fn server_with_closed_stdin_fails_sent_calls() {
     call_tool(&scripted.peer, "deaf", &json!({})).await.unwrap();
     let start = Instant::now();
     let error = call_tool(&scripted.peer, "echo", &json!({})).await.unwrap_err();
-    assert!(matches!(error, CallError::Unsent(_)), "{error:?}");
+    assert!(matches!(error, PeerCallError::Unsent(_)), "{error:?}");
     assert!(start.elapsed() < IMMEDIATE, "{:?}", start.elapsed());
     scripted.close().await;
 }
@@ -141,7 +141,7 @@ async fn oversized_response_with_trailing_id_fails_its_call_at_once() {
         _ = call_tool(&scripted.peer, "silent", &some) => panic!("another call failed"),
         answer = call_tool(&scripted.peer, "giant", &none) => answer.unwrap_err(),
     };
-    assert!(matches!(error, CallError::TooLarge { .. }), "{error:?}");
+    assert!(matches!(error, PeerCallError::TooLarge { .. }), "{error:?}");
     assert!(start.elapsed() < IMMEDIATE, "{:?}", start.elapsed());
     scripted.close().await;
 }

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use toolcrib_testkit::scripted::{Script, Step};
 use toolcrib_upstream::conn::peer::{
-    CallError, CallOptions, HandlerFuture, PeerEvent, RefuseRequests, RequestHandler, ServerRequest,
+    CallOptions, HandlerFuture, PeerCallError, PeerEvent, RefuseRequests, RequestHandler,
+    ServerRequest,
 };
 
 use super::{
@@ -97,7 +98,7 @@ async fn only_deadline_of_asking_call_is_paused() {
     let (received, other, ()) =
         with_time_limit(async { tokio::join!(received, other, server) }).await;
     received.unwrap();
-    assert!(matches!(other, Err(CallError::Timeout { .. })), "{other:?}");
+    assert!(matches!(other, Err(PeerCallError::Timeout { .. })), "{other:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -192,7 +193,7 @@ async fn refused_server_request_does_not_fail_own_call() {
         server.respond(&id).await;
     };
     let (outcome, ()) = tokio::join!(with_time_limit(call), server);
-    assert!(!matches!(outcome, Err(CallError::Refused(_))), "{outcome:?}");
+    assert!(!matches!(outcome, Err(PeerCallError::Refused(_))), "{outcome:?}");
     outcome.unwrap();
 }
 
@@ -212,5 +213,5 @@ async fn unread_answers_to_server_requests_are_bounded() {
     })
     .await;
     let call = peer.call("x", raw(&json!({})), request_timeout(Duration::from_millis(50)));
-    assert!(matches!(with_time_limit(call).await, Err(CallError::Timeout { .. })));
+    assert!(matches!(with_time_limit(call).await, Err(PeerCallError::Timeout { .. })));
 }

@@ -5,7 +5,7 @@ use toolcrib_config::Value as Setting;
 use toolcrib_config::model::choice::{AllowList, InheritedEnv};
 use toolcrib_config::model::transport::{DisplayValue, FramingMode};
 use toolcrib_testkit::scripted::{Script, Step};
-use toolcrib_upstream::conn::peer::{Anomaly, CallError, PeerEvent};
+use toolcrib_upstream::conn::peer::{Anomaly, PeerCallError, PeerEvent};
 use toolcrib_upstream::transport::OpenError;
 use toolcrib_wire::Framing as Spoken;
 
@@ -192,7 +192,7 @@ async fn dkr_05_sending_after_close_fails() {
     check_echo(&scripted.peer, "before").await;
     with_time_limit(scripted.peer.close(IMMEDIATE)).await;
     let error = call_tool(&scripted.peer, "echo", &json!({})).await.unwrap_err();
-    assert!(matches!(error, CallError::Unsent(_)), "{error:?}");
+    assert!(matches!(error, PeerCallError::Unsent(_)), "{error:?}");
     assert_eq!(error.to_string(), "Transport closed");
     let error = scripted.peer.notify("notifications/x", None).await.unwrap_err();
     assert_eq!(error.to_string(), "Transport closed");

@@ -11,7 +11,7 @@ use toolcrib_testkit::docker_engine::{
     AttachedExec, FakeDockerEngine, STDERR, STDOUT, output_frame,
 };
 use toolcrib_testkit::scripted::Script;
-use toolcrib_upstream::conn::peer::{CallError, Peer, RefuseRequests};
+use toolcrib_upstream::conn::peer::{Peer, PeerCallError, RefuseRequests};
 use toolcrib_upstream::process::Instance;
 use toolcrib_upstream::transport::CloseReason;
 
@@ -56,7 +56,7 @@ impl FakeEngineSession {
     async fn call_with_response(
         &mut self,
         pieces: impl Fn(&str) -> Vec<Vec<u8>>,
-    ) -> Result<Value, CallError> {
+    ) -> Result<Value, PeerCallError> {
         let params = raw(&json!({}));
         let call = self.peer.call("ping", params, request_timeout(TIME_LIMIT));
         let serve = async {
@@ -180,7 +180,7 @@ async fn dkr_07_end_of_stream_fails_call_at_once() {
     let (outcome, ()) = with_time_limit(async { tokio::join!(call, serve) }).await;
     let ended = matches!(
         outcome,
-        Err(CallError::Closed(CloseReason::StreamEnded | CloseReason::Exited(_)))
+        Err(PeerCallError::Closed(CloseReason::StreamEnded | CloseReason::Exited(_)))
     );
     assert!(ended, "{outcome:?}");
     with_time_limit(peer.close(TIME_LIMIT)).await;

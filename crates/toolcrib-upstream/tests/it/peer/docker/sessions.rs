@@ -11,7 +11,7 @@ use toolcrib_config::Value as Setting;
 use toolcrib_config::model::choice::InheritedEnv;
 use toolcrib_config::model::transport::{DisplayValue, FramingMode};
 use toolcrib_testkit::scripted::{Script, Step, server_binary};
-use toolcrib_upstream::conn::peer::{Anomaly, CallError, Peer, PeerEvent, RefuseRequests};
+use toolcrib_upstream::conn::peer::{Anomaly, Peer, PeerCallError, PeerEvent, RefuseRequests};
 use toolcrib_upstream::process::ProcessExit;
 use toolcrib_upstream::transport::{CloseReason, SendError, link_over_streams};
 use toolcrib_wire::Framing as Spoken;
@@ -150,7 +150,7 @@ async fn dkr_07_server_exit_fails_calls_at_once_with_exit_code() {
     let (docker_host, foreign) = (DockerTestHost::new().await, ForeignContainer::new().await);
     let (peer, mut events) = docker_host.peer(scripted_exec(foreign.target(), &script)).await;
     let error = call_tool(&peer, "die", &json!({})).await.unwrap_err();
-    assert!(matches!(error, CallError::Closed(_)), "{error:?}");
+    assert!(matches!(error, PeerCallError::Closed(_)), "{error:?}");
     let event = with_time_limit(events.next()).await;
     let report =
         matches!(event, Some(PeerEvent::Closed(CloseReason::Exited(ProcessExit::Code(3)))));
