@@ -2,6 +2,7 @@
 
 mod code_paths;
 mod docs;
+mod eras;
 pub mod git_files;
 mod language;
 mod leaks;
@@ -76,6 +77,7 @@ pub fn check_files(files: &[SourceFile]) -> TidyReport {
         report.findings.extend(leaks::check_registry_hosts(file));
         report.findings.extend(leaks::check_file_size(file));
         report.findings.extend(docs::check_architecture_length(file));
+        report.findings.extend(eras::check_mentions(file));
         report.notes.extend(rust::note_length(file));
         report.findings.extend(language::relative_subjects(file));
         report.findings.extend(language::test_names(file));

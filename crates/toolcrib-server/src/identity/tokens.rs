@@ -8,13 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
-use toolcrib_upstream::disk::PrivateFile;
+use toolcrib_upstream::disk::{PrivateFile, format_version};
 use toolcrib_upstream::signals::format_timestamp;
 
 use super::secret::{TokenHash, new_token, random_hex};
 
 /// File name in the state folder.
 const FILE_NAME: &str = "tokens.json";
+
+/// Format version that this program reads and writes. A file without a version has version 1.
+const VERSION: u64 = 1;
 
 /// Changes within this time may not change the file's timestamp.
 const TIMESTAMP_GRANULARITY: Duration = Duration::from_secs(2);
@@ -91,6 +94,12 @@ pub enum TokenStoreError {
         #[source]
         cause: serde_json::Error,
     },
+    /// A newer program wrote the file.
+    #[error(
+        "`{}` has version {found}, but this program supports version {VERSION}: use the newer program",
+        path.display()
+    )]
+    Newer { path: PathBuf, found: u64 },
     #[error("the system random number generator failed")]
     Random(#[source] getrandom::Error),
 }
@@ -232,6 +241,10 @@ impl TokenStore {
         let Some(text) = self.file.read().map_err(|cause| self.file_error("read", cause))? else {
             return Ok((AccessState::Missing, Vec::new()));
         };
+        let found = format_version(&text);
+        if found > VERSION {
+            return Err(TokenStoreError::Newer { path: self.file.path().to_owned(), found });
+        }
         match serde_json::from_slice(&text).map_err(|cause| self.content_error(cause))? {
             FileContent::Open { open: true, tokens } => Ok((AccessState::Open, tokens)),
             FileContent::Protected(tokens) | FileContent::Open { open: false, tokens } => {
@@ -320,6 +333,39 @@ mod tests {
         assert!(matches!(tokens.list(), Err(TokenStoreError::Content { .. })));
         assert!(tokens.issue("a", "b", false).is_err());
         assert_eq!(fs::read_to_string(folder.path().join(FILE_NAME)).unwrap(), "no list");
+    }
+
+    #[test]
+    fn newer_token_file_denies_access_and_is_unchanged() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE_NAME);
+        // The rest of a newer file may look like this version, and even allow anonymous access.
+        let newer = r#"{"version":2,"open":true,"tokens":[]}"#;
+        fs::write(&path, newer).unwrap();
+        let tokens = TokenStore::in_folder(folder.path());
+        let error = tokens.issue("a", "b", false).unwrap_err().to_string();
+        assert!(error.contains("has version 2, but this program supports version 1"), "{error}");
+        assert!(matches!(tokens.list(), Err(TokenStoreError::Newer { found: 2, .. })));
+        assert!(tokens.revoke("a").is_err() && tokens.allow_anonymous().is_err());
+        assert!(tokens.is_protected());
+        assert_eq!(fs::read_to_string(&path).unwrap(), newer);
+    }
+
+    #[test]
+    fn token_file_of_the_first_version_is_read_and_updated() {
+        let folder = tempfile::tempdir().unwrap();
+        // The first version had neither owners nor anonymous access.
+        let hash = TokenHash::digest("secret").hex();
+        let first = serde_json::json!([
+            {"id": "1", "name": "ci", "sha256": hash, "agent": "a", "created": "2026-01-02T03:04:05Z"},
+        ]);
+        fs::write(folder.path().join(FILE_NAME), first.to_string()).unwrap();
+        let tokens = TokenStore::in_folder(folder.path());
+        let found = tokens.find_by_secret("secret").unwrap().unwrap();
+        assert_eq!((found.name.as_str(), found.owner), ("ci", false));
+        assert!(tokens.is_protected());
+        tokens.issue("laptop", "b", true).unwrap();
+        assert_eq!(tokens.list().unwrap().len(), 2);
     }
 
     #[test]

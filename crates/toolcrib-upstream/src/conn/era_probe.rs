@@ -93,6 +93,30 @@ pub enum EraProbeError {
     Exited,
 }
 
+impl AgreedProtocol {
+    /// Returns whether each request carries its own client, so that several clients can use one session. A legacy
+    /// session has one client.
+    pub fn carries_client_per_request(&self) -> bool {
+        self.era == Era::Modern
+    }
+
+    /// Returns whether the server receives notifications of the client outside of requests.
+    pub fn accepts_client_notifications(&self) -> bool {
+        self.era == Era::Legacy
+    }
+
+    /// Returns whether a resource subscription is a request that stays open.
+    pub fn subscribes_by_open_request(&self) -> bool {
+        self.era == Era::Modern
+    }
+
+    /// Returns whether a client of this era can use the session without translation. The modern era serves clients of
+    /// an unknown era too.
+    pub fn fits_client(&self, era: Option<Era>) -> bool {
+        era != Some(Era::Legacy) || self.era == Era::Legacy
+    }
+}
+
 impl EraProbeError {
     /// Failure kind of this error.
     pub fn kind(&self) -> FailureKind {

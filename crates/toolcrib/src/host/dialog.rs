@@ -319,6 +319,11 @@ impl Dialog {
 }
 
 impl DialogState {
+    /// The era of the sessions that the dialog leases.
+    pub(super) fn session_era(&self) -> Era {
+        self.era.unwrap_or(Era::Modern)
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }

@@ -9,7 +9,7 @@ use toolcrib_config::model::policy::SessionScope;
 use toolcrib_upstream::conn::Session;
 use toolcrib_upstream::conn::peer::{CallOptions, CallTimeouts};
 use toolcrib_wire::view::ReadResourceResult;
-use toolcrib_wire::{Body, Era, Json, ObjectWriter, RawJson, method};
+use toolcrib_wire::{Body, Json, ObjectWriter, RawJson, method};
 
 use super::call::{CallContext, named_params, request_limits};
 use super::running_server::SessionHold;
@@ -168,7 +168,7 @@ impl Turn {
             call_session.map_err(|error| session_error(owner.id(), error, started_at.elapsed()))?;
         let session = call_session.permit.session.clone();
         let per_call = owner.spec.policy.session.scope == SessionScope::PerCall;
-        if session.agreed().era == Era::Modern {
+        if session.agreed().subscribes_by_open_request() {
             let (uri, hold) = (uri.to_owned(), call_session.into_hold(per_call));
             let mut listener = JoinSet::new();
             listener.spawn(async move {

@@ -204,7 +204,7 @@ impl RunningServer {
             }
         }
         self.check_enabled().ok()?;
-        let guard = source.leases.try_acquire(&dialog.id, dialog.era.unwrap_or(Era::Modern))?;
+        let guard = source.leases.try_acquire(&dialog.id, dialog.session_era())?;
         let permit = guard.conn().try_acquire_session().filter(|_| !dialog.is_closed())?;
         Some(self.start_call(permit, Some(guard), call))
     }
@@ -220,7 +220,7 @@ impl RunningServer {
             return Ok(self.start_call(permit, None, call));
         }
         self.check_enabled()?;
-        let era = dialog.era.unwrap_or(Era::Modern);
+        let era = dialog.session_era();
         let leases = &self.session_source(dialog).leases;
         let expired = self.server.clock().wait_until(deadline);
         let principal = dialog.principal.as_deref().map(Arc::from);
@@ -288,10 +288,10 @@ impl RunningServer {
     /// Whether the dialog can use this shared session: the session can be shared and speaks the
     /// dialog's era.
     fn is_shareable(&self, dialog: &DialogState, permit: &SessionPermit) -> bool {
-        let era = permit.session.agreed().era;
-        let is_shared =
-            self.spec().policy.session.scope == SessionScope::Shared || era == Era::Modern;
-        is_shared && (dialog.era != Some(Era::Legacy) || era == Era::Legacy)
+        let agreed = permit.session.agreed();
+        let is_shared = self.spec().policy.session.scope == SessionScope::Shared
+            || agreed.carries_client_per_request();
+        is_shared && agreed.fits_client(dialog.era)
     }
 
     /// Registers the call, so that its dialog can answer requests of the server.
@@ -399,7 +399,7 @@ impl RunningServer {
         let owned = self.session_sources().flat_map(|source| source.leases.dialog_sessions());
         for (_, dedicated) in owned.filter(|(of, _)| of == dialog) {
             let session = dedicated.conn().view().session;
-            if let Some(session) = session.filter(|it| it.agreed().era == Era::Legacy) {
+            if let Some(session) = session.filter(|it| it.agreed().accepts_client_notifications()) {
                 session.peer().queue_notification(method, params);
             }
         }
@@ -516,8 +516,9 @@ impl SessionFactory {
         era: Era,
         dialog: Option<&Arc<DialogState>>,
     ) -> Option<DedicatedConn> {
-        let spoken = server.main().watch().borrow().session.as_ref().map(|it| it.agreed().era);
-        let fits = era == Era::Modern || spoken == Some(Era::Legacy);
+        let session = server.main().view().session;
+        let fits =
+            session.map_or(era == Era::Modern, |session| session.agreed().fits_client(Some(era)));
         let is_alike = dialog.is_none_or(|it| {
             it.capabilities.get() == core.capabilities && it.cwd == self.router.cwd
         });

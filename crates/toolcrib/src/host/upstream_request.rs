@@ -13,7 +13,7 @@ use toolcrib_upstream::conn::peer::{
 use toolcrib_upstream::conn::{Failure, FailureKind, Session};
 use toolcrib_upstream::signals::chain;
 use toolcrib_wire::view::{CallToolResult, ResultType};
-use toolcrib_wire::{Body, Era, RawJson, RpcError, code, method};
+use toolcrib_wire::{Body, RawJson, RpcError, code, method};
 
 use super::call::{
     CallRequest, InputRounds, malformed_result, named_params, request_limits, session_wait_limit,
@@ -205,8 +205,7 @@ impl Turn {
         Ok(UpstreamResponse { body, reminder })
     }
 
-    /// Sends a request on a session. In the legacy era the session itself has the client, so no
-    /// request carries one.
+    /// Sends a request on a session, with its client if the protocol wants it in each request.
     async fn send_on_session(
         &self,
         session: &Session,
@@ -216,9 +215,9 @@ impl Turn {
     ) -> Result<Body, peer::PeerCallError> {
         let (method, mut params) = (request.method, request.params.clone());
         let capabilities;
-        let input = match (session.agreed().era, request.input_rounds) {
-            (Era::Legacy, _) => None,
-            (Era::Modern, None) => {
+        let input = match (session.agreed().carries_client_per_request(), request.input_rounds) {
+            (false, _) => None,
+            (true, None) => {
                 let client = client_requests::dialog_client(
                     self.dialog_state(),
                     spec,
@@ -227,7 +226,7 @@ impl Turn {
                 // Boxed, so that the future of the other case stays small.
                 return Box::pin(session.call(method, params, options, Some(&client))).await;
             }
-            (Era::Modern, Some(input_rounds)) => {
+            (true, Some(input_rounds)) => {
                 let input = [
                     ("inputResponses", input_rounds.responses.clone()),
                     ("requestState", input_rounds.state.clone()),

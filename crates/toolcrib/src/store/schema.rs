@@ -104,3 +104,7 @@ pub(super) fn migrate(db: &mut Connection, from: usize) -> Result<()> {
     change.pragma_update(None, "user_version", i32::try_from(VERSION).unwrap_or(i32::MAX))?;
     change.commit()
 }
+
+#[cfg(test)]
+#[path = "schema_tests.rs"]
+mod tests;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags};
 use toolcrib_config::Problem;
 use toolcrib_upstream::disk::open_private_file;
@@ -153,10 +154,13 @@ fn open_connection(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(LOCK_TIMEOUT)?;
+    // A refused file stays unchanged: closing the last connection would move its write-ahead log into it.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     Ok(db)
 }
 
 fn prepare(db: &mut Connection, version: usize) -> rusqlite::Result<()> {
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
     // Some network disks do not support the write-ahead log; SQLite then keeps the older journal.
     db.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     // A reply means that the data is on disk, even if the power fails.

@@ -8,9 +8,12 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use toolcrib_config::ConfigHash;
-use toolcrib_upstream::disk::PrivateFile;
+use toolcrib_upstream::disk::{PrivateFile, format_version};
 
 use super::timestamps::{from_millis, to_millis};
+
+/// The format version that this program reads and writes. A file without a version has version 1.
+const VERSION: u64 = 1;
 
 /// The trust file. Nothing is cached: each query reads the file.
 #[derive(Clone, Debug)]
@@ -54,6 +57,17 @@ pub enum TrustError {
     /// The file is damaged.
     #[error("the trust file `{}` is damaged: delete it and trust its folders again", .0.display())]
     Damaged(PathBuf),
+    /// A newer program wrote the file.
+    #[error(
+        "the trust file `{}` has version {found}, but this program supports version {VERSION}: use the newer program",
+        .path.display()
+    )]
+    Newer {
+        /// The path of the file.
+        path: PathBuf,
+        /// The version of the file.
+        found: u64,
+    },
     /// The file cannot be written.
     #[error("cannot write the trust file `{}`", .path.display())]
     Write {
@@ -119,6 +133,10 @@ impl TrustFile {
         let path = || self.path().to_owned();
         match content.map_err(|cause| TrustError::Read { path: path(), cause })? {
             Some(content) => {
+                let found = format_version(&content);
+                if found > VERSION {
+                    return Err(TrustError::Newer { path: path(), found });
+                }
                 serde_json::from_slice(&content).map_err(|_| TrustError::Damaged(path()))
             }
             None => Ok(TrustFileContent::default()),
@@ -226,6 +244,33 @@ mod tests {
         assert!(matches!(file.trusted_hashes(dir.path()), Err(TrustError::Damaged(_))));
         assert!(file.trust(dir.path(), [hash('1')]).is_err());
         assert_eq!(fs::read_to_string(file.path()).unwrap(), "{");
+    }
+
+    #[test]
+    fn newer_trust_file_is_refused_and_unchanged() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = TrustFile::new(dir.path().join("trust.json"));
+        // The rest of a newer file may look like this version.
+        let newer = r#"{"version":2,"folders":{},"scopes":["read"]}"#;
+        fs::write(file.path(), newer).unwrap();
+        let error = file.trust(dir.path(), [hash('1')]).unwrap_err().to_string();
+        assert!(error.contains("has version 2, but this program supports version 1"), "{error}");
+        assert!(matches!(file.trusted_hashes(dir.path()), Err(TrustError::Newer { found: 2, .. })));
+        assert!(matches!(file.forget(dir.path()), Err(TrustError::Newer { .. })));
+        assert_eq!(fs::read_to_string(file.path()).unwrap(), newer);
+    }
+
+    #[test]
+    fn trust_file_of_the_first_version_is_read_and_updated() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().canonicalize().unwrap();
+        let file = TrustFile::new(dir.path().join("trust.json"));
+        let digits = "1".repeat(64);
+        let first = serde_json::json!({"folders": {"/other": {"hashes": [digits], "at": 1000}}});
+        fs::write(file.path(), first.to_string()).unwrap();
+        assert_eq!(file.folders().unwrap()[0].hashes, BTreeSet::from([hash('1')]));
+        file.trust(&folder, [hash('2')]).unwrap();
+        assert_eq!(file.folders().unwrap().len(), 2);
     }
 
     #[test]

@@ -331,6 +331,23 @@ mod tests {
     }
 
     #[test]
+    fn ledger_of_the_first_version_is_read() {
+        // The first version knew neither cgroups nor processes in containers.
+        let text = format!(
+            "{{\"kind\":\"host\",\"owner\":\"{ID}:0\",\"pid\":9,\"start\":7,\"boot\":\"b\",\"pids\":\"pid:[1]\"}}\n\
+             {{\"kind\":\"intent\",\"owner\":\"{ID}:1\",\"program\":\"npx\"}}\n\
+             {{\"kind\":\"started\",\"owner\":\"{ID}:1\",\"program\":\"npx\",\"pid\":10,\
+               \"start\":18446744073709551615,\"boot\":\"b\",\"pids\":\"pid:[1]\"}}\n\
+             {{\"kind\":\"intent\",\"owner\":\"{ID}:2\",\"program\":\"npx\"}}\n\
+             {{\"kind\":\"ended\",\"owner\":\"{ID}:2\"}}\n"
+        );
+        let contents = parse_ledger(instance(), text.as_bytes());
+        assert_eq!(contents.entries, [started(1)]);
+        assert_eq!(contents.host.unwrap().pid, 9);
+        assert_eq!((contents.damaged, contents.unknown, contents.cgroup), (0, 0, None));
+    }
+
+    #[test]
     fn unknown_kinds_and_fields_are_not_damage() {
         let text = format!(
             "{{\"kind\":\"pod\",\"owner\":\"{ID}:1\",\"id\":\"c0ffee\"}}\n\

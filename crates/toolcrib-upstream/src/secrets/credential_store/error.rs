@@ -18,6 +18,9 @@ pub enum CredentialStoreError {
     },
     #[error("`{}` was changed or damaged", path.display())]
     Content { path: PathBuf },
+    /// A newer program wrote the file.
+    #[error("`{}` has version {found}, but this program supports version 1", path.display())]
+    Newer { path: PathBuf, found: u64 },
     #[error("another process has held the credentials `{name}` for {} ms", waited.as_millis())]
     Held { name: String, waited: Duration },
     #[error("`{}` is sealed with a key in the keyring", path.display())]
@@ -44,6 +47,7 @@ impl CredentialStoreError {
             Self::Content { path } | Self::KeyLost { path } => {
                 format!("delete `{}` and log in, or answer, again", path.display())
             }
+            Self::Newer { .. } => "use the newer program".to_owned(),
             Self::Held { .. } => "try again, or end the process that holds them".to_owned(),
             Self::Sealed { .. } => "unlock the keyring of this session and try again".to_owned(),
             Self::NoKeyring(_) => {

@@ -13,9 +13,12 @@ use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 use toolcrib_config::{Problem, SecretString, model};
+use zeroize::Zeroizing;
 
 use super::keyring::{Keyring, KeyringError};
-use crate::disk::{FileSystem, OsFileSystem, PRIVATE_MODE, create_private_folder, replace_file_on};
+use crate::disk::{
+    FileSystem, OsFileSystem, PRIVATE_MODE, create_private_folder, format_version, replace_file_on,
+};
 use entry::{CredentialEntry, file_stem};
 pub use error::CredentialStoreError;
 pub use lock::CredentialLock;
@@ -26,6 +29,9 @@ pub(super) const SERVICE: &str = "toolcrib";
 
 /// Timeout for a concurrent change, which only writes a small file.
 const WRITE_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Format version that this program reads and writes. A file without a version has version 1.
+const VERSION: u64 = 1;
 
 /// File that names the current sealing key.
 const KEY_FILE: &str = "key";
@@ -101,6 +107,10 @@ impl CredentialStore {
     pub async fn read(&self, name: &str) -> Result<Option<SecretString>, CredentialStoreError> {
         let path = self.path(&file_stem(name), "json");
         let Some(text) = self.read_file(&path).await? else { return Ok(None) };
+        let found = format_version(&text);
+        if found > VERSION {
+            return Err(CredentialStoreError::Newer { path, found });
+        }
         let damaged = || CredentialStoreError::Content { path: path.clone() };
         match entry::parse_entry(text) {
             Some(CredentialEntry::Plain { name: found, value }) if found == name => Ok(Some(value)),
@@ -250,7 +260,7 @@ impl CredentialStore {
         .await
     }
 
-    /// Runs one change of the folder at a time, so that the temporary file is free.
+    /// Runs one change of the folder at a time, so that the temporary file is free. A newer file is not changed.
     async fn modify(
         &self,
         stem: &str,
@@ -264,11 +274,19 @@ impl CredentialStore {
         // The closure owns the lock, so that a cancelled caller does not unlock a running change.
         let changed = run_blocking(move || {
             create_private_folder(&inner.folder)?;
-            act(&*inner.disk, &draft, &at)?;
+            let found =
+                inner.disk.read(&at).map_or(1, |text| format_version(&Zeroizing::new(text)));
+            if found <= VERSION {
+                act(&*inner.disk, &draft, &at)?;
+            }
             drop(lock);
-            Ok(())
+            Ok(found)
         });
-        changed.await.map_err(|cause| CredentialStoreError::File { operation, path, cause })
+        match changed.await {
+            Ok(found) if found > VERSION => Err(CredentialStoreError::Newer { path, found }),
+            Ok(_) => Ok(()),
+            Err(cause) => Err(CredentialStoreError::File { operation, path, cause }),
+        }
     }
 
     async fn read_file(&self, path: &Path) -> Result<Option<Vec<u8>>, CredentialStoreError> {

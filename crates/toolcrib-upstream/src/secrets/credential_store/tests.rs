@@ -47,6 +47,36 @@ async fn files_are_private_to_their_owner() {
 }
 
 #[tokio::test]
+async fn newer_credential_is_refused_and_unchanged() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    store.write(NAME, &value("v")).await.unwrap();
+    let path = store.path(&file_stem(NAME), "json");
+    // The rest of a newer file may look like this version.
+    let newer = serde_json::json!({"version": 2, "name": NAME, "value": "w"}).to_string();
+    fs::write(&path, &newer).unwrap();
+    let error = store.read(NAME).await.unwrap_err();
+    assert!(error.to_string().contains("has version 2, but this program supports version 1"));
+    assert_eq!(error.fix(), "use the newer program");
+    let is_newer = |error| matches!(error, Err(CredentialStoreError::Newer { found: 2, .. }));
+    assert!(is_newer(store.write(NAME, &value("x")).await));
+    assert!(is_newer(store.remove(NAME).await));
+    assert_eq!(fs::read_to_string(&path).unwrap(), newer);
+}
+
+#[tokio::test]
+async fn credential_of_the_first_version_is_read_and_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    fs::create_dir_all(store.folder()).unwrap();
+    let first = serde_json::json!({"name": NAME, "value": "v"}).to_string();
+    fs::write(store.path(&file_stem(NAME), "json"), first).unwrap();
+    assert_eq!(store.read(NAME).await.unwrap(), Some(value("v")));
+    store.write(NAME, &value("w")).await.unwrap();
+    assert_eq!(store.read(NAME).await.unwrap(), Some(value("w")));
+}
+
+#[tokio::test]
 async fn altered_file_is_an_error_and_not_absence() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path());

@@ -200,8 +200,15 @@ fn ledger_of_a_newer_version_stays() {
     let folder = DeadHostFolder::new();
     let owner = folder.owner(1);
     folder.ledger(1).line(&format!("{{\"kind\":\"new\",\"owner\":\"{owner}\"}}")).write();
+    let file = folder.path().join("ledger").join(folder.file_name(1));
+    let before = fs::read(&file).unwrap();
     let reaped = reap(folder.path(), TEST_TIMEOUT).unwrap();
-    assert_eq!((reaped.notes.len(), ledger_count(folder.path())), (1, 1));
+    assert!(
+        matches!(&reaped.notes[..], [note] if note.ends_with("stays: a newer version wrote it")),
+        "{reaped:?}"
+    );
+    assert_eq!(ledger_count(folder.path()), 1);
+    assert!(fs::read(&file).unwrap() == before);
 }
 
 #[test]

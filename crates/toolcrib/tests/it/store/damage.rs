@@ -96,6 +96,30 @@ async fn newer_schema_version_is_refused_and_unchanged() {
     assert!(!folder.path().join("store.damaged.db").exists());
 }
 
+/// A killed program leaves changes in the write-ahead log, even the version itself.
+#[tokio::test]
+async fn newer_store_with_a_pending_write_ahead_log_is_refused_and_unchanged() {
+    let (source, folder) = (folder(), folder());
+    let running = rusqlite::Connection::open(db(&source)).unwrap();
+    running.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(())).unwrap();
+    running.execute_batch("CREATE TABLE later (x); INSERT INTO later VALUES (7);").unwrap();
+    running.pragma_update(None, "application_id", 0x546f_6f6c).unwrap();
+    running.pragma_update(None, "user_version", 99).unwrap();
+    let files = ["store.db", "store.db-wal"];
+    for file in files {
+        fs::copy(source.path().join(file), folder.path().join(file)).unwrap();
+    }
+    let read = || files.map(|file| fs::read(folder.path().join(file)).unwrap());
+    let before = read();
+    assert!(!before[1].is_empty(), "the log has pending changes");
+    for _ in 0..2 {
+        let error = Store::open(folder.path(), StoreLimits::default()).await.unwrap_err();
+        assert_eq!(error.code(), "store.newer");
+        assert!(read() == before);
+    }
+    drop(running);
+}
+
 #[tokio::test]
 async fn older_schema_is_migrated_only_with_exclusive_access() {
     let folder = folder();
