@@ -46,7 +46,7 @@ impl Lookup for ProcessEnvironment {
     }
 
     fn file(&self, path: &Path) -> FileLookup {
-        toolcrib::host::read_config_file(path)
+        toolcrib::internal::read_config_file(path)
     }
 
     fn is_dir(&self, path: &Path) -> bool {

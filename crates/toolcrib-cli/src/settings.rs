@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-use toolcrib::host::Trust;
-use toolcrib::store::TrustFile;
+use toolcrib::{Trust, TrustFile};
 use toolcrib_config::{Config, ConfigFile, Lookup, Workspace, compile};
 use toolcrib_upstream::process::{CgroupParent, Containment};
 use toolcrib_upstream::secrets::{CredentialStore, StorageMode};

@@ -13,8 +13,8 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
-use toolcrib::ServerStatus;
-use toolcrib::host::{HostStats, LATENCY_BOUNDS, ToolCount, Visibility};
+use toolcrib::internal::{LATENCY_BOUNDS, ToolCount, Visibility};
+use toolcrib::{HostStats, ServerStatus};
 
 use crate::api::scope;
 use crate::front::Front;

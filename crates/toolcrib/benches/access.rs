@@ -1,6 +1,6 @@
 //! Time to compute which of 10,000 tools one agent may use: below 1 ms and without allocations.
 
-use toolcrib::access::{
+use toolcrib::internal::{
     Attachments, Grants, ServerAvailability, Switches, ToolVisibility, ToolsetPermissions,
     ToolsetRef,
 };

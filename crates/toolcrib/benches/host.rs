@@ -8,11 +8,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
-use toolcrib::host::DialogRequest;
-use toolcrib::registry::{
-    NativeCall, NativeTool, NativeToolDefinition, NativeToolFuture, NativeToolset,
+use toolcrib::{
+    CallRequest, Dialog, DialogRequest, Host, HostBuilder, NativeCall, NativeTool,
+    NativeToolDefinition, NativeToolFuture, NativeToolset,
 };
-use toolcrib::{CallRequest, Dialog, Host, HostBuilder};
 use toolcrib_testkit::scripted::{Script, server_binary};
 use toolcrib_wire::{MessageLimits, RawJson};
 

@@ -3,9 +3,8 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use toolcrib::registry::{
-    PlanInput, Presence, Scope, ServerInput, ServerLists, Snapshot, Tool, plan,
-};
+use toolcrib::Tool;
+use toolcrib::internal::{PlanInput, Presence, Scope, ServerInput, ServerLists, Snapshot, plan};
 use toolcrib_config::{MemoryLookup, ServerSpec, Workspace, compile};
 use toolcrib_wire::view::{self, Page};
 use toolcrib_wire::{MessageLimits, RawJson};

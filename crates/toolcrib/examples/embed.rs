@@ -5,8 +5,7 @@
 
 use std::error::Error;
 
-use toolcrib::host::DialogRequest;
-use toolcrib::{CallRequest, Host, HostEvent};
+use toolcrib::{CallRequest, DialogRequest, Host, HostEvent};
 use toolcrib_wire::{MessageLimits, RawJson};
 
 #[tokio::main(flavor = "current_thread")]

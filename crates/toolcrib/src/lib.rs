@@ -5,7 +5,7 @@
 //! snapshot. Tools of servers and native tools of the program are both a [`Tool`] to every caller.
 //!
 //! ```
-//! use toolcrib::{CallRequest, Host, host::DialogRequest};
+//! use toolcrib::{CallRequest, DialogRequest, Host};
 //! use toolcrib_wire::{MessageLimits, RawJson};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -22,18 +22,49 @@
 //! # }
 //! ```
 
-pub mod access;
-pub mod host;
-pub mod lease;
-pub mod registry;
-pub mod results;
-pub mod store;
+#![warn(missing_docs)]
 
-pub use access::Principal;
-pub use host::{CallRequest, Dialog, Host, HostBuilder, HostEvent, Reload, ServerStatus, Turn};
-pub use lease::Lease;
-pub use registry::Tool;
-pub use results::{CallError, CallResult};
-pub use store::Store;
+mod access;
+mod host;
+mod lease;
+mod registry;
+mod results;
+mod store;
+
+pub use host::{
+    CallContext, CallRequest, ChangedDefinition, Dialog, DialogCapabilities, DialogError,
+    DialogRequest, EventListener, Execution, Host, HostBuilder, HostEvent, HostStats,
+    PendingRequest, Reload, ReloadOutcome, ReloadedServer, ResourceSubscription,
+    ServerOperationError, ServerStatus, StartError, SwitchError, Trust, Turn,
+};
+pub use lease::{Lease, Reminder};
+pub use registry::{
+    NativeCall, NativeError, NativeTool, NativeToolDefinition, NativeToolFuture, NativeToolset,
+    Prompt, Resource, ResourceTemplate, Tool,
+};
+pub use results::{
+    Artifact, Audience, CallError, CallFacts, CallResult, ErrorKind, ModelItem, model_items,
+};
+pub use store::{Store, StoreLimits, TrustFile};
 pub use toolcrib_config as config;
 pub use toolcrib_config::Problem;
+
+/// Names for the crates that are released together with this one: the server, the command line,
+/// and the tests and benchmarks of the workspace. They change without notice.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::access::{
+        Attachments, DEFAULT_AGENT, GateVerdict, Grants, ServerAvailability, Switches,
+        ToolVisibility, ToolsetPermissions, ToolsetRef,
+    };
+    pub use crate::host::{
+        InputRounds, LATENCY_BOUNDS, ListKey, ToolCount, ToolExplanation, UnattendedCall,
+        Visibility, read_config_file,
+    };
+    pub use crate::registry::{
+        PlanInput, Presence, RegisteredServer, RegistrationStatus, Scope, ServerInput, ServerLists,
+        ServerRefusal, Snapshot, plan,
+    };
+    pub use crate::results::{RenderedResult, parse_arguments};
+    pub use crate::store::{CallRecord, ServerOverride, StoreError, StoredCall, StoredCatalog};
+}

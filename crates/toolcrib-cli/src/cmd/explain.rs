@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
 use tokio::runtime::Builder;
-use toolcrib::Store;
-use toolcrib::store::StoreLimits;
+use toolcrib::{Store, StoreLimits};
 use toolcrib_config::{Config, SecretVisibility, ServerSpec};
 use toolcrib_upstream::signals::chain;
 

@@ -1,7 +1,7 @@
 //! `toolcrib token`: manages the tokens of HTTP clients.
 
 use serde_json::{Value as Json, json};
-use toolcrib::access::DEFAULT_AGENT;
+use toolcrib::internal::DEFAULT_AGENT;
 use toolcrib_config::model::security::GatewayProtection;
 use toolcrib_server::identity::{IssuedToken, TokenStore};
 use toolcrib_upstream::signals::chain;

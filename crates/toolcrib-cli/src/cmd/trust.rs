@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
 use tokio::runtime::Builder;
-use toolcrib::store::TrustFile;
+use toolcrib::TrustFile;
 use toolcrib_config::LaunchDefinition;
 use toolcrib_upstream::signals::{chain, format_timestamp};
 

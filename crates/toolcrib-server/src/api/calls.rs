@@ -11,9 +11,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use toolcrib::host::{CallContext, Execution, ServerOperationError};
-use toolcrib::results::{CallFacts, ErrorKind, parse_arguments};
-use toolcrib::{CallError, CallRequest, Dialog, Tool};
+use toolcrib::internal::parse_arguments;
+use toolcrib::{
+    CallContext, CallError, CallFacts, CallRequest, Dialog, ErrorKind, Execution,
+    ServerOperationError, Tool,
+};
 use toolcrib_upstream::conn::FailureKind;
 use toolcrib_upstream::conn::peer::{CallNotification, MailboxReceiver, mailbox};
 use toolcrib_wire::{Json, MessageLimits, ObjectWriter, RawJson, SseEvent};

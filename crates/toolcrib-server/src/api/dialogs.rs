@@ -168,7 +168,9 @@ pub(crate) async fn answer_request(
         (Some(result), None) => Ok(result),
         (None, Some(error)) => Err(RpcError::new(error.code, error.message)),
         _ => {
-            return Err(ApiError::bad_request("a response must contain either `result` or `error`"));
+            return Err(ApiError::bad_request(
+                "a response must contain either `result` or `error`",
+            ));
         }
     };
     match dialog.answer_request(request, answer) {

@@ -10,7 +10,7 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use toolcrib::results::ErrorKind;
+use toolcrib::ErrorKind;
 
 use super::error::{ApiError, ApiErrorKind};
 use super::extract::reject_body;

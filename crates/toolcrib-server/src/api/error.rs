@@ -7,10 +7,8 @@ use axum::Json;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use toolcrib::host::{DialogError, ServerOperationError, SwitchError};
-use toolcrib::registry::ServerRefusal;
-use toolcrib::results::{CallError, ErrorKind};
-use toolcrib::store::StoreError;
+use toolcrib::internal::{ServerRefusal, StoreError};
+use toolcrib::{CallError, DialogError, ErrorKind, ServerOperationError, SwitchError};
 use toolcrib_upstream::signals::{chain, format_timestamp};
 
 use super::schema::{ErrorBody, ErrorResponse};

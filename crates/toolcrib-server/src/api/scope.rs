@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use toolcrib::host::{DialogRequest, HostStats, ServerOperationError, Visibility};
-use toolcrib::{Dialog, Problem, ServerStatus};
+use toolcrib::internal::Visibility;
+use toolcrib::{Dialog, DialogRequest, HostStats, Problem, ServerOperationError, ServerStatus};
 
 use super::error::{ApiError, ApiErrorKind};
 use super::list_wait::is_up;
@@ -134,17 +134,17 @@ pub(crate) async fn create_dialog(
         let text =
             format!("only the owner may use `{}`, which is outside the root folder", cwd.display());
         return Err(ApiError::new(
-            ApiErrorKind::Call(toolcrib::results::ErrorKind::Denied),
+            ApiErrorKind::Call(toolcrib::ErrorKind::Denied),
             "denied.cwd",
             text,
         ));
     }
-    let answers = new.answers.map(|it| toolcrib::host::DialogCapabilities {
+    let answers = new.answers.map(|it| toolcrib::DialogCapabilities {
         elicitation: it.elicitation,
         elicitation_url: it.elicitation,
         sampling: it.sampling,
         sampling_tools: it.sampling,
-        ..toolcrib::host::DialogCapabilities::default()
+        ..toolcrib::DialogCapabilities::default()
     });
     let id = new.id.map(check_dialog_id).transpose()?.map(|name| principal.dialog_id(&name));
     open_dialog(

@@ -9,8 +9,7 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use toolcrib::ServerStatus;
-use toolcrib::host::ServerOperationError;
+use toolcrib::{ServerOperationError, ServerStatus};
 
 use super::error::ApiError;
 use super::extract::{Authenticated, DialogHeader, JsonBody, PathParams, QueryParams};

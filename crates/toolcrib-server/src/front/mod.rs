@@ -27,7 +27,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use toolcrib::Host;
-use toolcrib::host::Visibility;
+use toolcrib::internal::Visibility;
 
 use crate::api::DialogActivity;
 use crate::gateway::Gateway;

@@ -10,9 +10,9 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
 use tokio::time::timeout;
-use toolcrib::host::{CallContext, DialogCapabilities, PendingRequest};
-use toolcrib::lease::Reminder;
-use toolcrib::{CallRequest, Dialog, Turn};
+use toolcrib::{
+    CallContext, CallRequest, Dialog, DialogCapabilities, PendingRequest, Reminder, Turn,
+};
 use toolcrib_upstream::conn::peer::{CallNotification, Cancellation, MailboxReceiver, mailbox};
 use toolcrib_wire::meta::PROGRESS_TOKEN;
 use toolcrib_wire::notification::LogMessage;

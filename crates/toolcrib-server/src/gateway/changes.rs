@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use toolcrib::Dialog;
-use toolcrib::host::{EventListener, HostEvent};
+use toolcrib::{Dialog, EventListener, HostEvent};
 use toolcrib_wire::notification::LogMessage;
 use toolcrib_wire::subscription::{SubscriptionFilter, subscription_meta};
 use toolcrib_wire::{Id, ObjectWriter, RawJson, build, method};

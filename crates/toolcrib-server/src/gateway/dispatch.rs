@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use toolcrib::host::ResourceSubscription;
-use toolcrib::results::{CallError, ErrorKind};
+use toolcrib::{CallError, ErrorKind, ResourceSubscription};
 use toolcrib_wire::handshake::{DiscoverResult, InitializeParams, InitializeResult};
 use toolcrib_wire::subscription::SubscriptionFilter;
 use toolcrib_wire::view::{CacheHints, LogLevel, ServerCapabilities};

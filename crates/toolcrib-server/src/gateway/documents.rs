@@ -1,8 +1,6 @@
 //! Forwards resource, prompt and completion requests of a client.
 
-use toolcrib::Turn;
-use toolcrib::host::CallContext;
-use toolcrib::results::CallError;
+use toolcrib::{CallContext, CallError, Turn};
 use toolcrib_wire::{Body, Era, ObjectWriter, RawJson, RpcError, code, method};
 
 use super::call::{CallFuture, CallOutcome, OWN_PARAMS, forwarded_meta, forwarded_params};

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use toolcrib::Turn;
-use toolcrib::host::ListKey;
+use toolcrib::internal::ListKey;
 use toolcrib_wire::{ObjectWriter, RawJson, method};
 
 /// Maximum number of cached lists. Many clients share a list.
@@ -149,7 +149,7 @@ impl ListFingerprints {
     }
 }
 
-fn belongs_to(of: &toolcrib::registry::RegisteredServer, server: Option<&str>) -> bool {
+fn belongs_to(of: &toolcrib::internal::RegisteredServer, server: Option<&str>) -> bool {
     server.is_none_or(|server| of.matches_name(server))
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use toolcrib::host::UnattendedCall;
+use toolcrib::internal::UnattendedCall;
 use toolcrib_wire::{RawJson, RpcError};
 
 use super::call::RunningCall;

@@ -1,7 +1,7 @@
 //! Adds the reminder of a new lease to the result of the call that acquired it.
 
 use serde_json::json;
-use toolcrib::lease::Reminder;
+use toolcrib::Reminder;
 use toolcrib_wire::{ObjectWriter, RawJson};
 
 /// Key in the `_meta` of a result; the list has the format of `GET dialogs/{id}/reminders`.

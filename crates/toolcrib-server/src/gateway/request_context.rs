@@ -1,6 +1,7 @@
 //! Era and capabilities of a request's sender, and the form of results for it.
 
-use toolcrib::host::{DialogCapabilities, InputRounds};
+use toolcrib::DialogCapabilities;
+use toolcrib::internal::InputRounds;
 use toolcrib_wire::handshake::{Implementation, InitializeParams};
 use toolcrib_wire::meta::{PROTOCOL_VERSION, RequestMeta, SERVER_INFO};
 use toolcrib_wire::method;

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::header;
-use toolcrib::access::DEFAULT_AGENT;
+use toolcrib::internal::DEFAULT_AGENT;
 use toolcrib_config::Config;
 use toolcrib_config::model::host::{GatewaySettings, GatewayToken};
 use toolcrib_config::model::security::GatewayProtection;

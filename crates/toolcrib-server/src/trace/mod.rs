@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
-use toolcrib::host::Execution;
+use toolcrib::Execution;
 use toolcrib_wire::{ObjectWriter, RawJson};
 
 pub(crate) use context::{TRACEPARENT, TRACESTATE};

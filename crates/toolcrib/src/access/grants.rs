@@ -8,8 +8,10 @@ use toolcrib_config::model::policy::Grant;
 use toolcrib_config::model::security::SecuritySection;
 use toolcrib_config::{Config, Problem, ValueOrigin};
 
-use super::principal::DEFAULT_AGENT;
 use super::tool_query::ToolsetRef;
+
+/// The agent of all callers without an identity of their own. It needs no grants unless the configuration names it.
+pub const DEFAULT_AGENT: &str = "default";
 
 /// The grants of one configuration, indexed for lookups.
 #[derive(Debug, Default)]

@@ -8,18 +8,16 @@
 mod gates;
 mod grants;
 mod permissions;
-mod principal;
 mod switches;
 mod tool_query;
 
-pub use gates::{Gate, GateReport, GateVerdict};
-pub use grants::{Attachments, Grants};
+pub use gates::GateVerdict;
+pub(crate) use gates::{Gate, GateReport};
+pub use grants::{Attachments, DEFAULT_AGENT, Grants};
 pub use permissions::ToolsetPermissions;
-pub use principal::{DEFAULT_AGENT, Principal};
 pub use switches::Switches;
-pub use tool_query::{
-    Decision, NativeReach, ServerAvailability, ToolQuery, ToolVisibility, ToolsetRef, decide,
-};
+pub(crate) use tool_query::{Decision, NativeReach, ToolQuery, decide};
+pub use tool_query::{ServerAvailability, ToolVisibility, ToolsetRef};
 
 #[cfg(test)]
 mod tests;

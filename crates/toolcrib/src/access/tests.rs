@@ -359,14 +359,6 @@ fn gate_report_lists_all_gates_in_order() {
     );
 }
 
-#[test]
-fn owner_sees_every_dialog_and_agents_their_own() {
-    let caller = Principal::unidentified();
-    assert!(caller.can_see_dialogs_of("default") && !caller.can_see_dialogs_of("alice"));
-    let owner = Principal { owner: true, ..caller };
-    assert!(owner.can_see_dialogs_of("alice"));
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

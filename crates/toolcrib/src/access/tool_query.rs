@@ -79,7 +79,7 @@ pub enum ToolVisibility {
 
 /// The decision about a tool.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Decision {
+pub(crate) enum Decision {
     /// The agent may use the tool.
     Permitted,
     /// The agent may know the tool but cannot use it now.
@@ -89,7 +89,7 @@ pub enum Decision {
 }
 
 /// Checks the gates in order and stops at the first that fails.
-pub fn decide(query: &ToolQuery<'_>) -> Decision {
+pub(crate) fn decide(query: &ToolQuery<'_>) -> Decision {
     let failed = Gate::ALL.into_iter().find(|gate| !query.passes(*gate));
     let Some(gate) = failed else { return Decision::Permitted };
     match (gate, query.visibility()) {

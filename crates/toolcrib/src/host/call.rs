@@ -30,6 +30,21 @@ use crate::results::{
 const NATIVE_TOOLS: &str = "tools";
 
 /// A tool call to make.
+///
+/// ```
+/// # async fn example(dialog: toolcrib::Dialog) -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use toolcrib::CallRequest;
+/// use toolcrib_wire::{MessageLimits, RawJson};
+///
+/// let arguments = RawJson::parse(r#"{"path":"a.txt"}"#, &MessageLimits::default())?;
+/// let mut request = CallRequest::new("files__read", arguments);
+/// request.timeout = Some(Duration::from_secs(5));
+/// let called = dialog.call(request).await?;
+/// println!("{}", called.result.raw().text());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct CallRequest {
     /// The tool's id, or the name that models see.

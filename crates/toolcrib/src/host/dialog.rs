@@ -44,6 +44,16 @@ pub struct DialogRequest {
 }
 
 /// A dialog. Clones refer to the same dialog, which lasts until it or the host is closed.
+///
+/// ```
+/// # async fn example(host: toolcrib::Host) -> Result<(), toolcrib::DialogError> {
+/// let request = toolcrib::DialogRequest { agent: Some("coder".into()), ..Default::default() };
+/// let dialog = host.open_dialog(request).await?;
+/// println!("dialog {} of {}", dialog.id(), dialog.agent());
+/// dialog.close().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Dialog {
     pub(super) host: Host,

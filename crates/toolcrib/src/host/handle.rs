@@ -40,6 +40,18 @@ const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A running host. Clones refer to the same host. Dropping the last clone ends everything
 /// immediately; [`Host::close`] ends it in good order.
+///
+/// ```
+/// # async fn example() -> Result<(), toolcrib::StartError> {
+/// let host = toolcrib::Host::builder("/my/workspace", "/my/state").start().await?;
+/// host.wait_until_settled().await;
+/// for server in host.servers() {
+///     println!("{} is {}", server.spec.id, server.state.as_str());
+/// }
+/// host.close().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Host(Arc<HostInner>);
 

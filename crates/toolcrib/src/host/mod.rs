@@ -51,7 +51,7 @@ mod visibility;
 
 pub use builder::{HostBuilder, StartError};
 pub use call::{CallContext, CallRequest, Execution, InputRounds};
-pub use call_metrics::{CallCounts, LATENCY_BOUNDS};
+pub use call_metrics::LATENCY_BOUNDS;
 pub use client_capabilities::DialogCapabilities;
 pub use config_files::read_config_file;
 pub use dialog::{Dialog, DialogRequest, SwitchError};

@@ -224,7 +224,7 @@ impl RunningServer {
         let leases = &self.session_source(dialog).leases;
         let expired = self.server.clock().wait_until(deadline);
         let principal = dialog.principal.as_deref().map(Arc::from);
-        let guard = leases.acquire_for(&dialog.id, principal, era, expired).await;
+        let guard = leases.acquire(&dialog.id, principal, era, expired).await;
         let guard = guard.map_err(SessionError::Lease)?;
         if dialog.is_closed() {
             // The dialog was closed before its lease existed, so the lease must be ended here.

@@ -22,6 +22,15 @@ use crate::registry::{self, Snapshot, SnapshotView, Tool};
 use crate::store::ServerOverride;
 
 /// A turn. While it lives, its servers keep running, even if a reload removes them.
+///
+/// ```
+/// # async fn example(dialog: toolcrib::Dialog) {
+/// let turn = dialog.turn().await;
+/// for tool in turn.tools() {
+///     println!("{}", tool.name());
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Turn {
     pub(super) dialog: Dialog,

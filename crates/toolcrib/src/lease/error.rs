@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// The reason why a call got no session.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AcquireError<E: Error + 'static> {
+pub(crate) enum AcquireError<E: Error + 'static> {
     /// All sessions are in use and the queue is full.
     #[error("all sessions of server `{server}` are in use, and its queue of waiting calls is full")]
     QueueFull {
@@ -55,7 +55,7 @@ pub enum AcquireError<E: Error + 'static> {
 
 impl<E: Error> AcquireError<E> {
     /// Returns whether other calls used all sessions, so a later attempt may succeed.
-    pub fn is_resource_exhausted(&self) -> bool {
+    pub(crate) fn is_resource_exhausted(&self) -> bool {
         matches!(self, Self::QueueFull { .. } | Self::Timeout { .. })
     }
 }

@@ -22,8 +22,6 @@ pub(super) enum LeaseEvent {
     CallEnded(SessionId),
     Opened(SessionId),
     OpenFailed(SessionId),
-    /// An open session on which no call was made yet.
-    Add(SessionId, Era),
     /// The session ended unexpectedly.
     Lost(SessionId),
     /// The session is completely closed.

@@ -10,7 +10,7 @@ use super::lease_pool::PoolInner;
 use super::session_entry::SessionId;
 
 /// A session for the duration of one call. Dropping the guard ends the call but not the lease.
-pub struct LeaseGuard<T: Clone, E: Error + Clone + 'static> {
+pub(crate) struct LeaseGuard<T: Clone, E: Error + Clone + 'static> {
     pub(super) session: T,
     pub(super) session_id: SessionId,
     /// True if the dialog was reminded of the lease before this call.
@@ -20,17 +20,17 @@ pub struct LeaseGuard<T: Clone, E: Error + Clone + 'static> {
 
 impl<T: Clone, E: Error + Clone + 'static> LeaseGuard<T, E> {
     /// Returns the id of the session.
-    pub fn session_id(&self) -> SessionId {
+    pub(crate) fn session_id(&self) -> SessionId {
         self.session_id
     }
 
     /// Returns whether the dialog was reminded of the lease before this call.
-    pub fn is_reminded(&self) -> bool {
+    pub(crate) fn is_reminded(&self) -> bool {
         self.is_reminded
     }
 
     /// Records that this call reminds its dialog of the lease. Returns true once per lease.
-    pub fn mark_reminded(&self) -> bool {
+    pub(crate) fn mark_reminded(&self) -> bool {
         self.shared.mark_reminded(self.session_id)
     }
 }

@@ -6,7 +6,7 @@ use toolcrib_config::model::policy::{SessionPolicy, SessionScope};
 
 /// Scope and limits of a server's sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LeasePolicy {
+pub(crate) struct LeasePolicy {
     /// The dialogs that share a session.
     pub scope: SessionScope,
     /// Maximum number of sessions. Zero means no limit.
@@ -23,7 +23,7 @@ pub struct LeasePolicy {
 
 impl LeasePolicy {
     /// Reads the policy from a server's configuration.
-    pub fn from_session_policy(session: &SessionPolicy) -> Self {
+    pub(crate) fn from_session_policy(session: &SessionPolicy) -> Self {
         Self {
             scope: session.scope,
             max_instances: session.max_instances,

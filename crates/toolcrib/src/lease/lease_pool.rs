@@ -18,7 +18,7 @@ use super::lease_worker::{LeaseWorker, SessionRequest};
 use super::session_entry::{Lease, SessionId, WaiterId};
 
 /// The sessions of one server. Clones share them.
-pub struct LeasePool<T: Clone, E: Error + Clone + 'static> {
+pub(crate) struct LeasePool<T: Clone, E: Error + Clone + 'static> {
     shared: Arc<PoolInner<T, E>>,
 }
 
@@ -54,7 +54,7 @@ type ReplySender<T, E> = oneshot::Sender<AcquireResult<T, E>>;
 
 impl<T: Clone, E: Error + Clone + 'static> LeasePool<T, E> {
     /// Creates the pool and its worker. Sessions are opened and closed only while the worker runs.
-    pub fn new(server: &str, policy: LeasePolicy) -> (Self, LeaseWorker<T, E>) {
+    pub(crate) fn new(server: &str, policy: LeasePolicy) -> (Self, LeaseWorker<T, E>) {
         let state = PoolState {
             table: LeaseTable::new(policy, Instant::now()),
             sessions: BTreeMap::new(),
@@ -73,18 +73,8 @@ impl<T: Clone, E: Error + Clone + 'static> LeasePool<T, E> {
     }
 
     /// Acquires a session for one call of a dialog: its own, a new or a shared one, by the server's policy. Waits
-    /// until `late` completes.
-    pub async fn acquire(
-        &self,
-        dialog: &Arc<str>,
-        era: Era,
-        late: impl Future<Output = ()>,
-    ) -> Result<LeaseGuard<T, E>, AcquireError<E>> {
-        self.acquire_for(dialog, None, era, late).await
-    }
-
-    /// Like [`LeasePool::acquire`], for a dialog of a principal, whose sessions are limited.
-    pub async fn acquire_for(
+    /// until `late` completes. The sessions of a principal are limited.
+    pub(crate) async fn acquire(
         &self,
         dialog: &Arc<str>,
         principal: Option<Arc<str>>,
@@ -107,7 +97,7 @@ impl<T: Clone, E: Error + Clone + 'static> LeasePool<T, E> {
 
     /// Acquires the dialog's session if it is open, has room and no call is waiting. Nearly every call takes this
     /// path.
-    pub fn try_acquire(&self, dialog: &Arc<str>, era: Era) -> Option<LeaseGuard<T, E>> {
+    pub(crate) fn try_acquire(&self, dialog: &Arc<str>, era: Era) -> Option<LeaseGuard<T, E>> {
         let mut state = self.shared.lock();
         let session_id = state.table.try_acquire(dialog, era, Instant::now())?;
         // `sessions` holds every open session.
@@ -116,22 +106,13 @@ impl<T: Clone, E: Error + Clone + 'static> LeasePool<T, E> {
         Some(LeaseGuard { session, session_id, is_reminded, shared: Arc::clone(&self.shared) })
     }
 
-    /// Adds the open session in which the lists were read. The first dialog that can use it gets it.
-    pub fn add_session(&self, session: T, era: Era) -> SessionId {
-        let mut state = self.shared.lock();
-        let session_id = state.table.next_session_id();
-        state.sessions.insert(session_id, session);
-        self.shared.apply_with_cause(state, LeaseEvent::Add(session_id, era), None);
-        session_id
-    }
-
     /// Reports that the session has ended unexpectedly.
-    pub fn mark_lost(&self, session_id: SessionId) {
+    pub(crate) fn mark_lost(&self, session_id: SessionId) {
         self.shared.apply(LeaseEvent::Lost(session_id));
     }
 
     /// Ends a dialog's lease; calls in flight may finish. Returns false if the dialog has no lease.
-    pub fn release(&self, dialog: &Arc<str>) -> bool {
+    pub(crate) fn release(&self, dialog: &Arc<str>) -> bool {
         let state = self.shared.lock();
         let held = state.table.has_assigned_session(dialog);
         self.shared.apply_with_cause(state, LeaseEvent::Release(dialog.clone()), None);
@@ -139,27 +120,27 @@ impl<T: Clone, E: Error + Clone + 'static> LeasePool<T, E> {
     }
 
     /// Closes all sessions of the dialog at once.
-    pub fn end_dialog(&self, dialog: &Arc<str>) {
+    pub(crate) fn end_dialog(&self, dialog: &Arc<str>) {
         self.shared.apply(LeaseEvent::DialogEnded(dialog.clone()));
     }
 
     /// Closes every session at once. The next call opens a new one unless the server is retired.
-    pub fn close_all(&self) {
+    pub(crate) fn close_all(&self) {
         self.shared.apply(LeaseEvent::CloseAll);
     }
 
     /// Refuses new calls. The worker finishes when the current calls have ended.
-    pub fn retire(&self) {
+    pub(crate) fn retire(&self) {
         self.shared.apply(LeaseEvent::Retire);
     }
 
     /// Returns the current leases of dialogs, oldest first.
-    pub fn leases(&self) -> Vec<Lease> {
+    pub(crate) fn leases(&self) -> Vec<Lease> {
         self.shared.lock().table.leases(&self.shared.server)
     }
 
     /// Returns the sessions of single dialogs. The pool may close a session that the caller still holds.
-    pub fn dialog_sessions(&self) -> Vec<(Arc<str>, T)> {
+    pub(crate) fn dialog_sessions(&self) -> Vec<(Arc<str>, T)> {
         let state = self.shared.lock();
         let session = |id| state.sessions.get(&id).cloned();
         let owned = state.table.dialog_sessions();
@@ -167,12 +148,12 @@ impl<T: Clone, E: Error + Clone + 'static> LeasePool<T, E> {
     }
 
     /// Returns whether a dialog has a lease.
-    pub fn has_lease(&self, dialog: &Arc<str>) -> bool {
+    pub(crate) fn has_lease(&self, dialog: &Arc<str>) -> bool {
         self.shared.lock().table.has_lease(dialog)
     }
 
     /// Returns a receiver of a number that changes with the list of leases.
-    pub fn changes(&self) -> watch::Receiver<u64> {
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.shared.version.subscribe()
     }
 }

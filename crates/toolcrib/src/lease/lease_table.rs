@@ -147,7 +147,7 @@ impl LeaseTable {
         let open = self.entries.iter().filter(|(_, it)| it.phase == SessionPhase::Open);
         open.filter_map(|(id, it)| match &it.holder {
             SessionHolder::Dialog(dialog) => Some((dialog, *id)),
-            SessionHolder::Shared(_) | SessionHolder::Call(..) | SessionHolder::Unassigned => None,
+            SessionHolder::Shared(_) | SessionHolder::Call(..) => None,
         })
     }
 
@@ -177,7 +177,6 @@ impl LeaseTable {
             LeaseEvent::CallEnded(id) => self.call_ended(id),
             LeaseEvent::Opened(id) => self.session_opened(id),
             LeaseEvent::OpenFailed(id) => self.open_failed(id),
-            LeaseEvent::Add(id, era) => self.add_session(id, era),
             LeaseEvent::Lost(id) => self.close(id),
             LeaseEvent::Closed(id) => drop(self.entries.remove(&id)),
             LeaseEvent::Release(dialog) => self.release_session(dialog),
@@ -266,22 +265,6 @@ impl LeaseTable {
         if self.assigned.get(&entry.holder) == Some(&id) {
             self.assigned.remove(&entry.holder);
             self.refuse_where(RefusalReason::Failed, |waiter| waiter.holder == entry.holder);
-        }
-    }
-
-    fn add_session(&mut self, id: SessionId, era: Era) {
-        let wanted = !self.retired
-            && self.policy.has_room(self.entries.len())
-            && !self.assigned.contains_key(&SessionHolder::Unassigned)
-            && !self.assigned.contains_key(&SessionHolder::Shared(era));
-        self.entries.insert(
-            id,
-            SessionEntry::new(SessionHolder::Unassigned, era, SessionPhase::Open, self.now),
-        );
-        if wanted {
-            self.assigned.insert(SessionHolder::Unassigned, id);
-        } else {
-            self.close(id);
         }
     }
 
@@ -383,23 +366,13 @@ impl LeaseTable {
         free
     }
 
-    /// Finds a session for a holder without one: the unassigned session, a new session, or a shared session of the
-    /// other era.
+    /// Finds a session for a holder without one: a new session, or a shared session of the other era.
     fn find_session(&mut self, waiter: &Waiter) -> Option<SessionId> {
         if !self.principal_has_room(waiter) {
             return None;
         }
-        let spare = self.assigned.get(&SessionHolder::Unassigned).copied();
-        let fits =
-            |id: &SessionId| self.entries.get(id).is_some_and(|entry| entry.era == waiter.era);
-        if let Some(id) = spare.filter(fits) {
-            return Some(self.adopt_spare(id, waiter));
-        }
         if self.policy.has_room(self.entries.len()) {
             return Some(self.open_session(waiter));
-        }
-        if let Some(id) = spare {
-            self.close(id);
         }
         match waiter.holder {
             SessionHolder::Shared(era) => {
@@ -418,25 +391,12 @@ impl LeaseTable {
         self.policy.principal_has_room(self.entries.values().filter(is_own).count())
     }
 
-    fn adopt_spare(&mut self, id: SessionId, waiter: &Waiter) -> SessionId {
-        let holder = &waiter.holder;
-        self.assigned.remove(&SessionHolder::Unassigned);
-        self.assigned.insert(holder.clone(), id);
-        if let Some(entry) = self.entries.get_mut(&id) {
-            entry.holder = holder.clone();
-            entry.principal.clone_from(&waiter.principal);
-            entry.since = self.now;
-        }
-        self.version += 1;
-        id
-    }
-
     fn open_session(&mut self, waiter: &Waiter) -> SessionId {
         let (id, era) = (self.next_session_id(), waiter.era);
         let holder = waiter.holder.clone();
         let dialog = holder.dialog().cloned();
         self.assigned.insert(holder.clone(), id);
-        let mut entry = SessionEntry::new(holder, era, SessionPhase::Opening, self.now);
+        let mut entry = SessionEntry::new(holder, SessionPhase::Opening, self.now);
         entry.principal.clone_from(&waiter.principal);
         self.entries.insert(id, entry);
         self.effects.push(LeaseEffect::Open { session_id: id, dialog, era });

@@ -14,7 +14,7 @@ use super::lease_pool::{PoolInner, WorkItem};
 use super::session_entry::SessionId;
 
 /// Opens and closes sessions with one server.
-pub trait SessionOpener: Send + Sync + 'static {
+pub(crate) trait SessionOpener: Send + Sync + 'static {
     /// A handle to a session. Clones are the same session.
     type Session: Clone + Send + 'static;
     /// The error of a failed opening.
@@ -33,7 +33,7 @@ pub trait SessionOpener: Send + Sync + 'static {
 
 /// A request to open a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionRequest {
+pub(crate) struct SessionRequest {
     /// The id for reporting the loss of the session.
     pub session_id: SessionId,
     /// The dialog that will hold the session. `None` for a shared session.
@@ -45,7 +45,7 @@ pub struct SessionRequest {
 /// Opens and closes sessions until the server is retired. Dropping the worker drops all sessions and fails all
 /// waiting calls.
 #[derive(Debug)]
-pub struct LeaseWorker<T: Clone, E: Error + Clone + 'static> {
+pub(crate) struct LeaseWorker<T: Clone, E: Error + Clone + 'static> {
     shared: Arc<PoolInner<T, E>>,
 }
 
@@ -55,7 +55,7 @@ where
     E: Error + Clone + Send + Sync + 'static,
 {
     /// Runs until the server is retired and all its sessions are closed.
-    pub async fn run<S: SessionOpener<Session = T, Error = E>>(self, sessions: Arc<S>) {
+    pub(crate) async fn run<S: SessionOpener<Session = T, Error = E>>(self, sessions: Arc<S>) {
         let mut tasks = SessionTasks {
             shared: &self.shared,
             sessions,

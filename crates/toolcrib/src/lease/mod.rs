@@ -15,13 +15,14 @@ mod lease_worker;
 mod reminder;
 mod session_entry;
 
-pub use error::AcquireError;
-pub use lease_guard::LeaseGuard;
-pub use lease_policy::LeasePolicy;
-pub use lease_pool::LeasePool;
-pub use lease_worker::{LeaseWorker, SessionOpener, SessionRequest};
-pub use reminder::{Reminder, reminder_for_lease, reminder_for_server};
-pub use session_entry::{Lease, SessionId};
+pub(crate) use error::AcquireError;
+pub(crate) use lease_guard::LeaseGuard;
+pub(crate) use lease_policy::LeasePolicy;
+pub(crate) use lease_pool::LeasePool;
+pub(crate) use lease_worker::{LeaseWorker, SessionOpener, SessionRequest};
+pub use reminder::Reminder;
+pub(crate) use reminder::{reminder_for_lease, reminder_for_server};
+pub use session_entry::Lease;
 
 #[cfg(test)]
 mod tests;

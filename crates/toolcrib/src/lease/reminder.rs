@@ -16,12 +16,12 @@ pub struct Reminder {
 
 /// Returns the reminder of a lease, if the server's policy wants one. It depends only on the lease, so reminders are
 /// never duplicated or lost.
-pub fn reminder_for_lease(lease: &Lease, session: &SessionPolicy) -> Option<Reminder> {
+pub(crate) fn reminder_for_lease(lease: &Lease, session: &SessionPolicy) -> Option<Reminder> {
     reminder_for_server(&lease.server, session)
 }
 
 /// Returns the reminder of a lease of this server, if the server's policy wants one.
-pub fn reminder_for_server(server: &str, session: &SessionPolicy) -> Option<Reminder> {
+pub(crate) fn reminder_for_server(server: &str, session: &SessionPolicy) -> Option<Reminder> {
     let wanted = session.reminder && session.scope == SessionScope::PerConversation;
     wanted.then(|| Reminder {
         server: server.to_owned(),

@@ -8,7 +8,7 @@ use toolcrib_wire::Era;
 
 /// Id of a session, from the request to open it until it is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SessionId(pub(super) u64);
+pub(crate) struct SessionId(pub(super) u64);
 
 /// A dialog's lease of a session, as shown to people.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +35,6 @@ pub(super) enum SessionHolder {
     Dialog(Arc<str>),
     /// One call of a dialog.
     Call(WaiterId, Arc<str>),
-    /// No holder yet. The lists were read in the session, and no call was made on it.
-    Unassigned,
 }
 
 /// Id of a call that waits for a session.
@@ -48,7 +46,6 @@ pub(super) struct SessionEntry {
     pub(super) holder: SessionHolder,
     /// The principal of the dialog that holds the session.
     pub(super) principal: Option<Arc<str>>,
-    pub(super) era: Era,
     pub(super) phase: SessionPhase,
     pub(super) since: Instant,
     pub(super) last_use: Instant,
@@ -71,17 +68,16 @@ impl SessionHolder {
     pub(super) fn dialog(&self) -> Option<&Arc<str>> {
         match self {
             Self::Dialog(dialog) | Self::Call(_, dialog) => Some(dialog),
-            Self::Shared(_) | Self::Unassigned => None,
+            Self::Shared(_) => None,
         }
     }
 }
 
 impl SessionEntry {
-    pub(super) fn new(holder: SessionHolder, era: Era, phase: SessionPhase, now: Instant) -> Self {
+    pub(super) fn new(holder: SessionHolder, phase: SessionPhase, now: Instant) -> Self {
         Self {
             holder,
             principal: None,
-            era,
             phase,
             since: now,
             last_use: now,

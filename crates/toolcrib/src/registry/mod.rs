@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use toolcrib::registry::{PlanInput, Presence, Scope, ServerInput, ServerLists, plan};
+//! use toolcrib::internal::{PlanInput, Presence, Scope, ServerInput, ServerLists, plan};
 //! use toolcrib_config::{MemoryLookup, Workspace, compile};
 //! use toolcrib_wire::view::{Page, ToolView};
 //! use toolcrib_wire::{MessageLimits, RawJson};
@@ -46,19 +46,19 @@ mod version_pins;
 #[cfg(test)]
 mod tests;
 
-pub use dropped_items::{DropReason, DroppedItem, ItemKind};
-pub use items::{Document, Prompt, Resource, ResourceTemplate};
-pub use name_claims::NameHolder;
+pub(crate) use dropped_items::{DropReason, DroppedItem, ItemKind};
+pub use items::{Prompt, Resource, ResourceTemplate};
+pub(crate) use name_claims::NameHolder;
+pub(crate) use native::NativeDefinitionError;
 pub use native::{
-    NativeCall, NativeDefinitionError, NativeError, NativeTool, NativeToolDefinition,
-    NativeToolFuture, NativeToolset,
+    NativeCall, NativeError, NativeTool, NativeToolDefinition, NativeToolFuture, NativeToolset,
 };
-pub use pins::{
+pub(crate) use pins::{
     PinComparison, ToolFingerprint, canonical_definition, compare_definitions, definition_diff,
 };
 pub use plan::plan;
 pub use plan_input::{PlanInput, Presence, Scope, ServerInput, ServerLists};
 pub use registered_server::{RegisteredServer, RegistrationStatus, ServerRefusal};
-pub use snapshot::{Snapshot, Toolset};
-pub use snapshot_view::SnapshotView;
-pub use tool::{Availability, Tool};
+pub use snapshot::Snapshot;
+pub(crate) use snapshot_view::SnapshotView;
+pub use tool::Tool;

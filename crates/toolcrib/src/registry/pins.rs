@@ -21,7 +21,7 @@ const MAX_LINE_CHARS: usize = 400;
 
 /// Hashes of a tool definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ToolFingerprint {
+pub(crate) struct ToolFingerprint {
     /// Hash of the text as the server wrote it. Equal texts need no further comparison.
     pub text: [u8; 32],
     /// Hash of the canonical form, independent of the order of members.
@@ -30,7 +30,7 @@ pub struct ToolFingerprint {
 
 /// Result of comparing a list of tools with its pins.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct PinComparison {
+pub(crate) struct PinComparison {
     /// Indices of tools whose definitions have changed.
     pub changed: Vec<usize>,
     /// Indices of new tools. Of several tools with one name only the first counts.
@@ -41,13 +41,13 @@ pub struct PinComparison {
 
 impl ToolFingerprint {
     /// Computes the fingerprint of a tool.
-    pub fn new(tool: &ToolView) -> Self {
+    pub(crate) fn new(tool: &ToolView) -> Self {
         ToolFingerprint { text: text_hash(tool), meaning: meaning_hash(tool) }
     }
 }
 
 /// Compares a list with the pinned fingerprint of each tool name.
-pub fn compare_definitions(
+pub(crate) fn compare_definitions(
     known: &HashMap<String, ToolFingerprint>,
     tools: &[ToolView],
 ) -> PinComparison {
@@ -69,13 +69,13 @@ pub fn compare_definitions(
 }
 
 /// Returns the canonical definition for storing. `None` if it is too long.
-pub fn canonical_definition(tool: &ToolView) -> Option<String> {
+pub(crate) fn canonical_definition(tool: &ToolView) -> Option<String> {
     Some(definition_text(tool)).filter(|text| text.len() <= MAX_DEFINITION)
 }
 
 /// Returns the difference of two stored definitions for people, by member and line. Control characters are escaped,
 /// so a terminal does not interpret them.
-pub fn definition_diff(before: Option<&str>, now: Option<&str>) -> String {
+pub(crate) fn definition_diff(before: Option<&str>, now: Option<&str>) -> String {
     let (Some(before), Some(now)) = (before.and_then(parse_parts), now.and_then(parse_parts))
     else {
         return "the definition is too long to show".to_owned();

@@ -13,7 +13,7 @@ use super::error::{CallError, RetryAdvice};
 use super::rendering::blocks;
 
 /// Builds one JSON object with the same members for every outcome. Unknown members are `null`.
-pub fn call_report(
+pub(crate) fn call_report(
     facts: &CallFacts,
     outcome: Result<&CallToolResult, &CallError>,
     policy: ErrorMessage,

@@ -43,7 +43,7 @@ pub struct DeliveredResult {
 }
 
 /// Delivers the outcome of a call in the error style of the policy.
-pub fn deliver(
+pub(crate) fn deliver(
     facts: &CallFacts,
     outcome: Result<&CallToolResult, &CallError>,
     policy: &Results,

@@ -10,7 +10,7 @@ use super::rendering::item_text;
 const MAX_RAW_CHARS: usize = 2_000;
 
 /// Returns the message of a result with `isError`.
-pub fn error_message(result: &CallToolResult, policy: ErrorMessage) -> String {
+pub(crate) fn error_message(result: &CallToolResult, policy: ErrorMessage) -> String {
     match policy {
         ErrorMessage::FirstText => first_text(result),
         ErrorMessage::Structured => structured(result),

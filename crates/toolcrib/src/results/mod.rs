@@ -18,14 +18,19 @@ mod truncation;
 mod validation;
 
 #[cfg(test)]
+use rendering::render_result;
+
+#[cfg(test)]
 mod tests;
 
-pub use arguments::{ArgumentError, parse_arguments};
-pub use call_report::call_report;
-pub use delivery::{CallFacts, CallResult, DeliveredResult, deliver};
-pub use error::{Blame, CallError, ErrorKind, RetryAdvice};
-pub use error_message::error_message;
+pub use arguments::parse_arguments;
+pub(crate) use call_report::call_report;
+pub use delivery::{CallFacts, CallResult};
+pub(crate) use delivery::{DeliveredResult, deliver};
+pub(crate) use error::{Blame, RetryAdvice};
+pub use error::{CallError, ErrorKind};
+pub(crate) use error_message::error_message;
 pub use model_items::{Artifact, ModelItem, model_items};
-pub use rendering::{Audience, RenderedResult, render_result};
-pub use truncation::{StoredResult, TruncatedResult, truncate_result};
-pub use validation::{Strictness, apply_input_verdict, apply_output_verdict, check_output};
+pub use rendering::{Audience, RenderedResult};
+pub(crate) use truncation::truncate_result;
+pub(crate) use validation::{Strictness, apply_input_verdict, apply_output_verdict, check_output};

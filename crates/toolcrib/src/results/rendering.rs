@@ -45,7 +45,7 @@ impl RenderedResult {
 }
 
 /// Renders a result in the format of the policy.
-pub fn render_result(
+pub(crate) fn render_result(
     result: &CallToolResult,
     format: ResultFormat,
     audience: Audience,

@@ -6,7 +6,7 @@ use toolcrib_wire::{ObjectWriter, RawJson};
 
 /// A result within the size limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TruncatedResult {
+pub(crate) struct TruncatedResult {
     /// A valid MCP result.
     pub delivered: RawJson,
     /// The full result, if something was cut.
@@ -15,7 +15,7 @@ pub struct TruncatedResult {
 
 /// A full result to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredResult {
+pub(crate) struct StoredResult {
     /// `toolcrib://results/<id>`.
     pub uri: String,
     /// The JSON of the result, byte for byte.
@@ -24,7 +24,7 @@ pub struct StoredResult {
 
 /// Truncates a result that is larger than `max`; zero means no limit. Blocks that fit stay unchanged, the first text
 /// that does not fit is cut, and a note has the URI of the full result. The note is added on top of `max`.
-pub fn truncate_result(
+pub(crate) fn truncate_result(
     result: &CallToolResult,
     max: Size,
     id: impl FnOnce() -> String,

@@ -9,7 +9,7 @@ use super::error::{CallError, join_violations};
 
 /// Treatment of schema violations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Strictness {
+pub(crate) enum Strictness {
     /// A violation is an error.
     Strict,
     /// A violation is a problem, and the call continues.
@@ -18,7 +18,7 @@ pub enum Strictness {
 
 /// Refuses invalid arguments before anything is sent, or reports a problem and sends them. Unchecked arguments are
 /// sent, because the server checks them itself.
-pub fn apply_input_verdict(
+pub(crate) fn apply_input_verdict(
     server: &str,
     tool: &str,
     verdict: Validity,
@@ -41,7 +41,7 @@ pub fn apply_input_verdict(
 }
 
 /// Refuses a result that violates the tool's schema, or reports a problem.
-pub fn apply_output_verdict(
+pub(crate) fn apply_output_verdict(
     server: &str,
     tool: &str,
     verdict: Validity,
@@ -67,7 +67,7 @@ pub fn apply_output_verdict(
 
 /// Checks a result. A tool with an output schema must return structured content, unless it failed or the result is
 /// not complete.
-pub fn check_output(
+pub(crate) fn check_output(
     checker: &SchemaValidator,
     schema: Option<&RawJson>,
     result: &CallToolResult,

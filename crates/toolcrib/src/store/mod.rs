@@ -26,9 +26,11 @@ mod trust_file;
 
 pub use call_records::{CallRecord, StoredCall};
 pub use catalog::StoredCatalog;
-pub use error::{StoreError, StoreOpenError};
+pub use error::StoreError;
+pub(crate) use error::StoreOpenError;
 pub use handle::Store;
 pub use limits::StoreLimits;
-pub use pins::{Pin, PinnedServer};
+pub(crate) use pins::{Pin, PinnedServer};
 pub use settings::ServerOverride;
-pub use trust_file::{TrustError, TrustFile, TrustedFolder};
+pub(crate) use trust_file::TrustError;
+pub use trust_file::TrustFile;

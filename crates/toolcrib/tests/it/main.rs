@@ -6,4 +6,5 @@
 )]
 
 mod host;
+mod public_api;
 mod store;

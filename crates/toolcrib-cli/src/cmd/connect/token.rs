@@ -1,7 +1,7 @@
 //! The token of an HTTP client: created with its entry and revoked with it.
 
 use serde_json::Value as Json;
-use toolcrib::access::DEFAULT_AGENT;
+use toolcrib::internal::DEFAULT_AGENT;
 use toolcrib_config::model::security::GatewayProtection;
 use toolcrib_server::identity::{Identity, TokenStore};
 use toolcrib_upstream::signals::chain;

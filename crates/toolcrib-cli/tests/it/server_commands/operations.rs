@@ -3,8 +3,7 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use toolcrib::host::DialogRequest;
-use toolcrib::{CallRequest, Host};
+use toolcrib::{CallRequest, DialogRequest, Host};
 use toolcrib_testkit::scripted::Script;
 use toolcrib_wire::{MessageLimits, RawJson};
 

@@ -3,9 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolcrib::host::Execution;
-use toolcrib::results::{Audience, RenderedResult};
-use toolcrib::store::StoredCall;
+use toolcrib::internal::{RenderedResult, StoredCall};
+use toolcrib::{Audience, Execution};
 use toolcrib_upstream::signals::format_timestamp;
 use toolcrib_wire::{Json, ObjectWriter, RawJson};
 

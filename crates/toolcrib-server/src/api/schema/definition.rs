@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use toolcrib::host::ChangedDefinition;
+use toolcrib::ChangedDefinition;
 
 /// Changed tool definitions.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

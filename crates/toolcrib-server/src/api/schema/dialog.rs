@@ -3,9 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolcrib::host::PendingRequest;
-use toolcrib::lease::Reminder;
-use toolcrib::{Dialog, Lease, ServerStatus};
+use toolcrib::{Dialog, Lease, PendingRequest, Reminder, ServerStatus};
 use toolcrib_wire::RawJson;
 
 use super::{millis, wall_clock_time};

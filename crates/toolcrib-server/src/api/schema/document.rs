@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolcrib::registry::{Prompt, Resource, ResourceTemplate};
+use toolcrib::{Prompt, Resource, ResourceTemplate};
 use toolcrib_wire::RawJson;
 
 /// Resources and resource templates of an agent.

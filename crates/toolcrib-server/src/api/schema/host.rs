@@ -3,8 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolcrib::config::ChangeAction;
-use toolcrib::host::{HostStats, ReloadOutcome, ReloadedServer};
-use toolcrib::{Host, Problem, Reload, ServerStatus};
+use toolcrib::{Host, HostStats, Problem, Reload, ReloadOutcome, ReloadedServer, ServerStatus};
 
 use super::millis;
 

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use toolcrib::access::GateVerdict;
-use toolcrib::{Problem, Tool, host};
+use toolcrib::internal::{GateVerdict, ToolExplanation};
+use toolcrib::{Problem, Tool};
 use toolcrib_wire::RawJson;
 
 /// Tools of an agent, in the order of the files.
@@ -82,7 +82,7 @@ impl From<&Tool> for ToolListItem {
 
 impl AccessReport {
     /// Converts an explanation for an agent.
-    pub fn new(why: &host::ToolExplanation, agent: &str) -> Self {
+    pub fn new(why: &ToolExplanation, agent: &str) -> Self {
         let gates: Vec<GateView> =
             why.gates.iter().flat_map(|gates| &gates.0).map(GateView::from).collect();
         let known = why.gates.is_some();

@@ -68,7 +68,7 @@ impl TestPool {
         &self,
         dialog: &str,
     ) -> Result<super::super::LeaseGuard<u64, CannotOpen>, AcquireError<CannotOpen>> {
-        self.pool.acquire(&dialog.into(), ERA, sleep(DEADLINE)).await
+        self.pool.acquire(&dialog.into(), None, ERA, sleep(DEADLINE)).await
     }
 
     fn open(&self) -> Vec<u64> {
@@ -124,7 +124,9 @@ async fn ten_concurrent_first_calls_open_one_session() {
     let mut calls = JoinSet::new();
     for _ in 0..10 {
         let pool = test.pool.clone();
-        calls.spawn(async move { *pool.acquire(&"a".into(), ERA, sleep(DEADLINE)).await.unwrap() });
+        calls.spawn(async move {
+            *pool.acquire(&"a".into(), None, ERA, sleep(DEADLINE)).await.unwrap()
+        });
     }
     let got: BTreeSet<_> = calls.join_all().await.into_iter().collect();
     assert_eq!((got.len(), test.sessions.opened.load(SeqCst)), (1, 1));
@@ -232,17 +234,6 @@ async fn ending_a_dialog_aborts_its_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn first_dialog_gets_the_catalog_session() {
-    let test =
-        TestPool::new(per_dialog(0), FakeSessions { opened: 1.into(), ..FakeSessions::default() });
-    test.sessions.open.lock().unwrap().insert(1);
-    test.pool.add_session(1, ERA);
-    assert_eq!(*test.acquire("a").await.unwrap(), 1);
-    assert_eq!(*test.acquire("b").await.unwrap(), 2);
-    test.close().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn lost_session_is_closed_and_replaced() {
     let test = TestPool::new(per_dialog(1), FakeSessions::default());
     let guard = test.acquire("a").await.unwrap();
@@ -257,13 +248,13 @@ async fn lost_session_is_closed_and_replaced() {
 async fn dropping_the_worker_fails_all_waiters() {
     let TestPool { pool, mut worker, .. } = TestPool::new(per_dialog(0), slow(60, 0));
     let dialog: Arc<str> = "a".into();
-    let (taken, ()) = tokio::join!(pool.acquire(&dialog, ERA, sleep(DEADLINE)), async {
+    let (taken, ()) = tokio::join!(pool.acquire(&dialog, None, ERA, sleep(DEADLINE)), async {
         sleep(Duration::from_secs(1)).await;
         worker.abort_all();
     });
     assert_eq!(taken.unwrap_err(), AcquireError::OpenAborted { server: "s".into() });
     worker.join_next().await;
-    let late = pool.acquire(&dialog, ERA, sleep(DEADLINE)).await;
+    let late = pool.acquire(&dialog, None, ERA, sleep(DEADLINE)).await;
     assert_eq!(late.unwrap_err(), AcquireError::Retired { server: "s".into() });
 }
 
@@ -278,7 +269,7 @@ async fn thousand_dialogs_share_32_sessions() {
             let far = Instant::now() + Duration::from_secs(3600);
             let mut sessions = BTreeSet::new();
             for _ in 0..5 {
-                sessions.insert(*pool.acquire(&dialog, ERA, sleep_until(far)).await.unwrap());
+                sessions.insert(*pool.acquire(&dialog, None, ERA, sleep_until(far)).await.unwrap());
             }
             pool.end_dialog(&dialog);
             sessions

@@ -82,11 +82,6 @@ impl TestTable {
         self.step(LeaseEvent::Closed(SessionId(session)))
     }
 
-    fn add_session(&mut self, era: Era) -> Vec<String> {
-        let id = self.table.next_session_id();
-        self.step(LeaseEvent::Add(id, era))
-    }
-
     fn dialogs(&self) -> Vec<String> {
         self.leases().iter().map(|lease| lease.dialog.to_string()).collect()
     }
@@ -354,37 +349,6 @@ fn shared_sessions_have_no_idle_timeout() {
     };
     assert_eq!(of(SessionScope::Shared), Duration::ZERO);
     assert_eq!(of(SessionScope::PerConversation), Duration::from_secs(600));
-}
-
-#[test]
-fn catalog_session_becomes_the_first_lease() {
-    let mut table = TestTable::new(per_dialog(2));
-    assert_eq!(table.add_session(ERA), NOTHING);
-    assert_eq!(table.leases(), []);
-    assert_eq!(table.acquire(1, "a"), ["1 gets #1"]);
-    assert_eq!(table.dialogs(), ["a"]);
-    assert_eq!(table.acquire(2, "b"), ["open #2"]);
-}
-
-#[test]
-fn catalog_session_of_the_wrong_era_is_closed_to_make_room() {
-    let mut table = TestTable::new(per_dialog(1));
-    table.add_session(Era::Modern);
-    assert_eq!(table.acquire_in_era(Era::Legacy, 1, "a"), ["close #1"]);
-    assert_eq!(table.closed(1), ["open #2"]);
-}
-
-#[test]
-fn unusable_catalog_session_is_closed() {
-    let mut full = TestTable::new(per_dialog(1));
-    full.acquire(1, "a");
-    assert_eq!(full.add_session(ERA), ["close #2"]);
-    let mut double = TestTable::new(per_dialog(0));
-    double.add_session(ERA);
-    assert_eq!(double.add_session(ERA), ["close #2"]);
-    let mut retired = TestTable::new(per_dialog(0));
-    retired.step(LeaseEvent::Retire);
-    assert_eq!(retired.add_session(ERA), ["close #1"]);
 }
 
 #[test]

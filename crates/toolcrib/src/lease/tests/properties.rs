@@ -18,7 +18,6 @@ enum Step {
     FinishClose(u8),
     Release(u8),
     EndDialog(u8),
-    Add(bool),
     CloseAll,
     Wait(u8),
 }
@@ -36,7 +35,6 @@ fn any_step() -> impl Strategy<Value = Step> {
         3 => any::<u8>().prop_map(FinishClose),
         1 => n.clone().prop_map(Release),
         1 => n.prop_map(EndDialog),
-        1 => any::<bool>().prop_map(Add),
         1 => Just(CloseAll),
         2 => (0..30u8).prop_map(Wait),
     ]
@@ -67,8 +65,6 @@ struct Model {
     /// Calls in flight on each open session, with their dialogs.
     open_sessions: BTreeMap<u64, Vec<String>>,
     owner: BTreeMap<u64, String>,
-    /// Sessions that were added beyond the limit; they were open before.
-    surplus: BTreeSet<u64>,
 }
 
 impl Model {
@@ -82,7 +78,6 @@ impl Model {
             closing: BTreeSet::new(),
             open_sessions: BTreeMap::new(),
             owner: BTreeMap::new(),
-            surplus: BTreeSet::new(),
         }
     }
 
@@ -126,16 +121,10 @@ impl Model {
             Step::Lose(n) => pick(&open_sessions, n).map(|id| LeaseEvent::Lost(SessionId(id))),
             Step::FinishClose(n) => pick(&self.closing, n).map(|id| {
                 self.closing.remove(&id);
-                self.surplus.remove(&id);
                 LeaseEvent::Closed(SessionId(id))
             }),
             Step::Release(n) => Some(LeaseEvent::Release(dialog(n).into())),
             Step::EndDialog(n) => Some(LeaseEvent::DialogEnded(dialog(n).into())),
-            Step::Add(old) => {
-                let id = self.table.table.next_session_id();
-                self.open_sessions.insert(id.0, Vec::new());
-                Some(LeaseEvent::Add(id, if old { Era::Legacy } else { Era::Modern }))
-            }
             Step::CloseAll => Some(LeaseEvent::CloseAll),
             Step::Wait(seconds) => {
                 self.table.now += Duration::from_secs(seconds.into());
@@ -152,14 +141,9 @@ impl Model {
     }
 
     fn apply(&mut self, event: LeaseEvent) {
-        let offered = match event {
-            LeaseEvent::Add(SessionId(id), _) => Some(id),
-            _ => None,
-        };
         let effects = self.table.table.step(event, self.table.start + self.table.now);
         self.check_order(&effects);
         effects.into_iter().for_each(|effect| self.record(effect));
-        self.surplus.extend(offered.filter(|id| self.closing.contains(id)));
         self.check();
     }
 
@@ -214,7 +198,7 @@ impl Model {
         let all = self.opening.len() + self.open_sessions.len() + self.closing.len();
         let (max, in_flight) =
             (self.policy.max_instances as usize, self.policy.max_in_flight as usize);
-        assert!(max == 0 || all - self.surplus.len() <= max, "{all} sessions");
+        assert!(max == 0 || all <= max, "{all} sessions");
         let most = self.open_sessions.values().map(Vec::len).max().unwrap_or(0);
         assert!(in_flight == 0 || most <= in_flight, "{most} calls at once");
         if self.policy.scope == SessionScope::PerConversation {

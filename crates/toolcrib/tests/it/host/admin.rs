@@ -1,10 +1,8 @@
 //! Operations of users and agents on servers of a running host.
 
 use serde_json::{Value, json};
-use toolcrib::Host;
-use toolcrib::host::{DialogRequest, ServerOperationError};
-use toolcrib::registry::RegistrationStatus;
-use toolcrib::results::ErrorKind;
+use toolcrib::internal::RegistrationStatus;
+use toolcrib::{DialogRequest, ErrorKind, Host, ServerOperationError};
 use toolcrib_config::{ConfigFile, Dialect};
 use toolcrib_testkit::scripted::{Script, Step};
 use toolcrib_testkit::time_limit::with_time_limit;

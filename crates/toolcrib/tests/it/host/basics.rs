@@ -1,7 +1,7 @@
 //! The life of a host from start to close.
 
 use serde_json::json;
-use toolcrib::results::ErrorKind;
+use toolcrib::ErrorKind;
 use toolcrib_testkit::scripted::Script;
 use toolcrib_testkit::time_limit::with_time_limit;
 

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use toolcrib::host::HostEvent;
-use toolcrib::results::{Audience, ErrorKind};
-use toolcrib::{CallRequest, Host};
+use toolcrib::{Audience, CallRequest, ErrorKind, Host, HostEvent};
 use toolcrib_testkit::scripted::{Script, Step};
 use toolcrib_testkit::time_limit::with_time_limit;
 use toolcrib_upstream::conn::peer::mailbox;

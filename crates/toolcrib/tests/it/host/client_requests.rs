@@ -1,8 +1,7 @@
 //! Requests of servers to dialogs, and the declared capabilities.
 
 use serde_json::{Value, json};
-use toolcrib::host::{DialogCapabilities, DialogRequest};
-use toolcrib::{Dialog, Host, HostEvent};
+use toolcrib::{Dialog, DialogCapabilities, DialogRequest, Host, HostEvent};
 use toolcrib_testkit::scripted::{Script, Step};
 use toolcrib_testkit::time_limit::with_time_limit;
 use toolcrib_wire::RpcError;

@@ -1,8 +1,7 @@
 //! Calls that lose their server while they run.
 
 use serde_json::{Value, json};
-use toolcrib::Host;
-use toolcrib::results::ErrorKind;
+use toolcrib::{ErrorKind, Host};
 use toolcrib_testkit::scripted::{Script, Step};
 use toolcrib_testkit::time_limit::with_time_limit;
 

@@ -1,9 +1,7 @@
 //! Dialogs in different folders, and their switches.
 
 use serde_json::{Value, json};
-use toolcrib::Dialog;
-use toolcrib::host::DialogRequest;
-use toolcrib::results::ErrorKind;
+use toolcrib::{Dialog, DialogRequest, ErrorKind};
 use toolcrib_testkit::scripted::{Script, Step};
 use toolcrib_testkit::time_limit::with_time_limit;
 use toolcrib_upstream::conn::ServerState;

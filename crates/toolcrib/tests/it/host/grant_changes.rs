@@ -1,8 +1,7 @@
 //! Effects of file changes on grants, overrides and manual servers.
 
 use serde_json::{Value, json};
-use toolcrib::Host;
-use toolcrib::host::{DialogError, DialogRequest};
+use toolcrib::{DialogError, DialogRequest, Host};
 use toolcrib_testkit::scripted::Script;
 use toolcrib_testkit::time_limit::with_time_limit;
 

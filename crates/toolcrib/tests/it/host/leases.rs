@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use toolcrib::results::ErrorKind;
+use toolcrib::ErrorKind;
 use toolcrib_testkit::scripted::Step;
 use toolcrib_testkit::time_limit::with_time_limit;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::sleep;
-use toolcrib::results::ErrorKind;
+use toolcrib::ErrorKind;
 use toolcrib_testkit::openid_provider::{OpenIdProvider, open_in_browser};
 use toolcrib_testkit::scripted::Script;
 use toolcrib_testkit::time_limit::with_time_limit;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use toolcrib::registry::{
+use toolcrib::{
     NativeCall, NativeError, NativeTool, NativeToolDefinition, NativeToolFuture, NativeToolset,
 };
 use toolcrib_testkit::scripted::Script;

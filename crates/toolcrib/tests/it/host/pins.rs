@@ -1,8 +1,7 @@
 //! Tools that change their definition under the same name.
 
 use serde_json::{Value, json};
-use toolcrib::results::ErrorKind;
-use toolcrib::{Host, HostEvent, Problem};
+use toolcrib::{ErrorKind, Host, HostEvent, Problem};
 use toolcrib_testkit::time_limit::with_time_limit;
 
 use super::http_tool_server::HttpToolServer;
@@ -233,7 +232,10 @@ async fn tools_above_the_pin_limit_are_reported_and_not_pinned() {
     http_server.set_tools(json!([tool("add", "Adds."), tool("one", "1."), tool("two", "2.")]));
     with_time_limit(host.refresh_server("s")).await.unwrap();
     let reported = find_problem(&host, "pins.full").unwrap();
-    assert!(reported.text.contains("20000") && reported.text.contains("2 of its tools"), "{reported:?}");
+    assert!(
+        reported.text.contains("20000") && reported.text.contains("2 of its tools"),
+        "{reported:?}"
+    );
     http_server.set_tools(json!([tool("add", EVIL), tool("three", "3.")]));
     with_time_limit(host.refresh_server("s")).await.unwrap();
     assert_eq!(changed_definitions(&host).len(), 1, "pinned tools stay pinned");

@@ -1,7 +1,7 @@
 //! Problems persist exactly as long as their cause.
 
 use serde_json::{Value, json};
-use toolcrib::registry::RegistrationStatus;
+use toolcrib::internal::RegistrationStatus;
 use toolcrib_config::Severity;
 use toolcrib_testkit::scripted::Script;
 use toolcrib_testkit::time_limit::with_time_limit;

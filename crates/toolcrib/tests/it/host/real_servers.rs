@@ -1,8 +1,7 @@
 //! Real servers from npm and PyPI in one host, configured in four formats.
 
 use serde_json::{Value, json};
-use toolcrib::host::{DialogCapabilities, DialogRequest};
-use toolcrib::{Dialog, Host};
+use toolcrib::{Dialog, DialogCapabilities, DialogRequest, Host};
 use toolcrib_testkit::time_limit::with_time_limit;
 use toolcrib_testkit::{command, peers};
 

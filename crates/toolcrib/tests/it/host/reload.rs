@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Value, json};
-use toolcrib::HostEvent;
 use toolcrib::config::ChangeAction;
-use toolcrib::results::ErrorKind;
+use toolcrib::{ErrorKind, HostEvent};
 use toolcrib_testkit::scripted::{Script, Step};
 use toolcrib_testkit::time_limit::with_time_limit;
 

@@ -1,9 +1,7 @@
 //! Resources and prompts through the host.
 
 use serde_json::{Value, json};
-use toolcrib::host::HostEvent;
-use toolcrib::results::ErrorKind;
-use toolcrib::{Dialog, Host};
+use toolcrib::{Dialog, ErrorKind, Host, HostEvent};
 use toolcrib_testkit::scripted::{Script, Step};
 use toolcrib_testkit::time_limit::with_time_limit;
 

@@ -1,7 +1,7 @@
 //! Replacement of a changed server by its successor.
 
 use serde_json::{Value, json};
-use toolcrib::host::ReloadOutcome;
+use toolcrib::ReloadOutcome;
 use toolcrib_testkit::scripted::{Script, Step};
 use toolcrib_testkit::time_limit::with_time_limit;
 use toolcrib_upstream::conn::ServerState;

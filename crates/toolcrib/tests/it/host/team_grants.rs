@@ -1,7 +1,7 @@
 //! Members and their toolsets, and the effect of broken files on grants.
 
 use serde_json::json;
-use toolcrib::results::ErrorKind;
+use toolcrib::ErrorKind;
 use toolcrib_testkit::scripted::Script;
 use toolcrib_testkit::time_limit::with_time_limit;
 

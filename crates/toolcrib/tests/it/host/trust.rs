@@ -4,9 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 use toolcrib::config::{ConfigFile, Workspace, compile};
-use toolcrib::host::Trust;
-use toolcrib::store::TrustFile;
-use toolcrib::{Host, Problem};
+use toolcrib::{Host, Problem, Trust, TrustFile};
 use toolcrib_testkit::time_limit::with_time_limit;
 use toolcrib_upstream::conn::ServerState;
 
@@ -23,7 +21,7 @@ impl toolcrib::config::Lookup for RealFiles {
     }
 
     fn file(&self, path: &Path) -> toolcrib::config::FileLookup {
-        toolcrib::host::read_config_file(path)
+        toolcrib::internal::read_config_file(path)
     }
 
     fn is_dir(&self, path: &Path) -> bool {

@@ -5,13 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use toolcrib::host::{DialogRequest, EventListener, Trust};
-use toolcrib::registry::{
-    NativeCall, NativeTool, NativeToolDefinition, NativeToolFuture, NativeToolset,
-};
-use toolcrib::results::ErrorKind;
 use toolcrib::{
-    CallError, CallRequest, CallResult, Dialog, Host, HostBuilder, HostEvent, Problem, ServerStatus,
+    CallError, CallRequest, CallResult, Dialog, DialogRequest, ErrorKind, EventListener, Host,
+    HostBuilder, HostEvent, NativeCall, NativeTool, NativeToolDefinition, NativeToolFuture,
+    NativeToolset, Problem, ServerStatus, Trust,
 };
 use toolcrib_testkit::scripted::{Script, Step, server_binary};
 use toolcrib_wire::{MessageLimits, RawJson};

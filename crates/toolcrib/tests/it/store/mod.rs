@@ -11,8 +11,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
-use toolcrib::access::Switches;
-use toolcrib::store::{CallRecord, ServerOverride, Store, StoreLimits, StoredCatalog};
+use toolcrib::internal::{CallRecord, ServerOverride, StoredCatalog, Switches};
+use toolcrib::{Store, StoreLimits};
 use toolcrib_wire::{Era, Framing};
 
 /// Generous, because it only limits a failing test.
