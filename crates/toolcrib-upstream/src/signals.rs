@@ -6,7 +6,9 @@ mod secret_mask;
 pub use secret_mask::{MaskContext, SecretMask};
 
 use std::error::Error;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
+
+use jiff::Timestamp;
 
 /// Maximum length of one error text. Errors of servers have no bound.
 const MAX_ERROR_LENGTH: usize = 2000;
@@ -51,47 +53,23 @@ pub fn escape_invisible_char(c: char) -> String {
     }
 }
 
-/// Formats a time as RFC 3339 in UTC, with milliseconds.
+/// Formats a time as RFC 3339 in UTC, with milliseconds. A time before 1970 counts as 1970.
 pub fn format_timestamp(time: SystemTime) -> String {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    let (year, month, day) = civil_date(days);
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z",
-        since.subsec_millis()
-    )
+    let time = Timestamp::try_from(time).unwrap_or(Timestamp::MAX).max(Timestamp::UNIX_EPOCH);
+    format!("{time:.3}")
 }
 
 /// Parses the output of [`format_timestamp`]. Returns `None` for any other text.
 pub fn parse_timestamp(text: &str) -> Option<SystemTime> {
-    let parts = text.strip_suffix('Z')?.split(['-', 'T', ':', '.']);
-    let small = |part: &str| part.parse().ok().filter(|number: &u64| *number < 10_000);
-    let parts: Vec<u64> = parts.map(small).collect::<Option<_>>()?;
-    let [year, month, day, hour, minute, second, millis] = parts[..] else { return None };
-    // Years begin in March to have leap days last.
-    let year = year.checked_sub(u64::from(month <= 2))?;
-    let month = if month > 2 { month - 3 } else { month + 9 };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day;
-    let days = days.checked_sub(719_469)?;
-    let seconds = days * 86_400 + hour * 3_600 + minute * 60 + second;
-    Some(UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_millis(millis))
-}
-
-/// Converts days since 1970-01-01 to year, month and day. Years start in March, so that leap days come last.
-fn civil_date(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let date = day - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year + u64::from(month <= 2), month, date)
+    let time = SystemTime::from(text.parse::<Timestamp>().ok()?);
+    // RFC 3339 has other spellings, and times before 1970 have none here.
+    (format_timestamp(time) == text).then_some(time)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
     use super::*;
 
     #[derive(Debug, thiserror::Error)]
@@ -137,8 +115,34 @@ mod tests {
             assert_eq!(format_timestamp(time), expected);
             assert_eq!(parse_timestamp(expected), Some(time));
         }
-        for text in ["", "Z", "now", "1969-12-31T00:00:00.000Z", "2026-11-16", "1-1-1T1:1:1.1"] {
+    }
+
+    #[test]
+    fn invalid_timestamps_are_rejected() {
+        for text in [
+            "",
+            "Z",
+            "now",
+            "1969-12-31T00:00:00.000Z",
+            "2026-11-16",
+            "1-1-1T1:1:1.1",
+            "2026-99-16T00:00:00.000Z",
+            "2026-00-16T00:00:00.000Z",
+            "2026-02-30T00:00:00.000Z",
+            "2026-11-16T24:00:00.000Z",
+            "2026-11-16T00:00:00Z",
+            "2026-11-16 00:00:00.000Z",
+            "2026-11-16T01:00:00.000+01:00",
+        ] {
             assert_eq!(parse_timestamp(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn times_outside_of_the_calendar_are_clamped() {
+        let early = UNIX_EPOCH - Duration::from_secs(1);
+        assert_eq!(format_timestamp(early), "1970-01-01T00:00:00.000Z");
+        let late = UNIX_EPOCH + Duration::from_secs(1 << 40);
+        assert!(format_timestamp(late).starts_with("9999-12-30T"), "{}", format_timestamp(late));
     }
 }
