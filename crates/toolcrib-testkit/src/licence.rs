@@ -224,6 +224,16 @@ mod tests {
         assert_eq!(disallowed[2], "silent 4.0.0: has no licence");
     }
 
+    /// `cargo deny` reads `deny.toml`, and `make test` uses [`ALLOWED`].
+    #[test]
+    fn deny_toml_allows_the_same_licences() {
+        let text = std::fs::read_to_string(crate::workspace_root().join("deny.toml")).unwrap();
+        let (_, rest) = text.split_once("\nallow = [").unwrap();
+        let (list, _) = rest.split_once(']').unwrap();
+        let allowed: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
+        assert_eq!(allowed, ALLOWED);
+    }
+
     #[test]
     fn metadata_without_packages_is_rejected() {
         assert_eq!(find_disallowed("{}").unwrap().len(), 1);

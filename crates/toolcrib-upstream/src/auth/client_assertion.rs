@@ -1,4 +1,7 @@
 //! JWT client assertions (RFC 7523) for issuers that know the client's public key.
+//!
+//! Signed with `ring`: the crate `jsonwebtoken` signs only with a provider of cryptography that is global to the
+//! process, and has none for `ring`.
 
 use data_encoding::BASE64URL_NOPAD;
 use ring::rand::SystemRandom;

@@ -1,9 +1,16 @@
 //! Parses JSON Web Tokens and checks their claims; `keys.rs` verifies signatures.
+//!
+//! The crate `jsonwebtoken` (11.1) cannot replace this file without losing checks or features:
+//!
+//! - Its `Validation` cannot read `exp` and `nbf`: serde_json with `arbitrary_precision`, which this workspace
+//!   uses, passes numbers as maps, and the crate's visitor accepts only `u64` and `f64`. It would reject every token.
+//! - Its `Validation` accepts a list as `iss`, and always reads the system clock.
+//! - Its `Header` accepts `"crit": null`, and its `Algorithm` lacks `Ed25519` (RFC 9864).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use data_encoding::BASE64URL_NOPAD;
 use serde_json::{Map, Value};
-use toolcrib_wire::base64;
 
 use super::VerificationError;
 
@@ -98,16 +105,9 @@ fn decode_object(part: &str) -> Option<Map<String, Value>> {
     serde_json::from_slice(&decode_base64url(part)?).ok()
 }
 
-/// Decodes base64url without padding.
+/// Decodes base64url without padding. Rejects non-canonical encodings (RFC 4648, section 3.5).
 pub(super) fn decode_base64url(text: &str) -> Option<Vec<u8>> {
-    if text.contains(['+', '/', '=']) {
-        return None;
-    }
-    let mut text = text.replace('-', "+").replace('_', "/");
-    while !text.len().is_multiple_of(4) {
-        text.push('=');
-    }
-    base64::decode(&text)
+    BASE64URL_NOPAD.decode(text.as_bytes()).ok()
 }
 
 #[cfg(test)]
@@ -117,8 +117,7 @@ mod tests {
     use super::*;
 
     fn part(value: &Value) -> String {
-        let text = base64::encode(value.to_string().as_bytes());
-        text.trim_end_matches('=').replace('+', "-").replace('/', "_")
+        BASE64URL_NOPAD.encode(value.to_string().as_bytes())
     }
 
     fn token(head: &Value, claims: &Value) -> Result<Jwt, VerificationError> {
@@ -132,6 +131,7 @@ mod tests {
         for (key, value, is_good) in [
             ("iss", json!("i"), true),
             ("iss", json!("j"), false),
+            ("iss", json!(["i"]), false),
             ("iss", Value::Null, false),
             ("aud", json!("a"), true),
             ("aud", json!("b"), false),
@@ -153,11 +153,22 @@ mod tests {
     }
 
     #[test]
+    fn base64url_is_canonical_and_unpadded() {
+        assert_eq!(decode_base64url("_-8").as_deref(), Some(&[0xff, 0xef][..]));
+        for bad in ["_-8=", "/+8", "_-9", "_", "_-8\n"] {
+            assert_eq!(decode_base64url(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
     fn malformed_tokens_are_rejected() {
         for text in ["", ".", "..", "a.b", "a.b.c", "####.####.####", &"x".repeat(20_000)] {
             assert!(matches!(Jwt::parse(text), Err(VerificationError::Malformed(_))), "{text}");
         }
-        assert!(token(&json!({"alg": "ES256", "crit": ["b64"]}), &json!({})).is_err());
+        for crit in [json!(["b64"]), json!([]), Value::Null] {
+            assert!(token(&json!({"alg": "ES256", "crit": crit}), &json!({})).is_err(), "{crit}");
+        }
+        assert!(token(&json!({"alg": ["none"]}), &json!({})).is_err());
         assert!(token(&json!({"kid": "a"}), &json!({})).is_err());
         assert!(token(&json!({"alg": "ES256"}), &json!([])).is_err());
     }

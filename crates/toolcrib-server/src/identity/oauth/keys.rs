@@ -1,4 +1,9 @@
 //! Fetches the keys of an OAuth issuer and verifies signatures.
+//!
+//! Signatures are verified with `ring`. The crate `jsonwebtoken` (11.1) offers two providers of cryptography: aws-lc,
+//! which `deny.toml` bans, and RustCrypto, whose `rsa` has the advisory RUSTSEC-2023-0071. A provider for `ring` would
+//! be a global of the process: an embedding program that installs another one first would decide which keys and
+//! signatures are accepted. Its JWK type does not check the size of EC coordinates.
 
 use std::time::Duration;
 
@@ -223,6 +228,12 @@ fn strip_leading_zeros(number: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use data_encoding::BASE64URL_NOPAD;
+    use ring::hmac;
+    use ring::rand::SystemRandom;
+    use ring::signature::{Ed25519KeyPair, KeyPair};
+    use serde_json::json;
+
     use super::*;
 
     // Key and signatures of another implementation. The key is used for nothing else.
@@ -270,6 +281,59 @@ mod tests {
         // A public key must not verify an HMAC.
         token.algorithm = "HS256".to_owned();
         assert!(matches!(keys("").verify(&token), Err(VerificationError::Signature)));
+    }
+
+    fn key_from(value: serde_json::Value) -> Option<VerificationKey> {
+        VerificationKey::from_jwk(serde_json::from_value(value).unwrap())
+    }
+
+    #[test]
+    fn key_type_determines_the_accepted_algorithms() {
+        let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        let pair = Ed25519KeyPair::from_pkcs8(pkcs8.as_ref()).unwrap();
+        let public = pair.public_key().as_ref();
+        let jwk = json!({"kty": "OKP", "crv": "Ed25519", "x": BASE64URL_NOPAD.encode(public)});
+        let keys = IssuerKeys(key_from(jwk).into_iter().collect());
+        let verify = |algorithm: &str, sign: &dyn Fn(&[u8]) -> Vec<u8>| {
+            let header = json!({"alg": algorithm}).to_string();
+            let signed = format!("{}.e30", BASE64URL_NOPAD.encode(header.as_bytes()));
+            let signature = BASE64URL_NOPAD.encode(&sign(signed.as_bytes()));
+            keys.verify(&Jwt::parse(&format!("{signed}.{signature}")).unwrap())
+        };
+        let sign = |text: &[u8]| pair.sign(text).as_ref().to_vec();
+        for algorithm in ["EdDSA", "Ed25519"] {
+            assert!(verify(algorithm, &sign).is_ok(), "{algorithm}");
+        }
+        for algorithm in ["none", "", "eddsa", "ES256", "RS256", "HS256"] {
+            let refused = verify(algorithm, &sign);
+            assert!(matches!(refused, Err(VerificationError::Signature)), "{algorithm}");
+        }
+        let unsigned = verify("none", &|_| Vec::new());
+        assert!(matches!(unsigned, Err(VerificationError::Signature)));
+        // Key confusion: the public key as an HMAC secret.
+        let secret = hmac::Key::new(hmac::HMAC_SHA256, public);
+        let confused = verify("HS256", &|text| hmac::sign(&secret, text).as_ref().to_vec());
+        assert!(matches!(confused, Err(VerificationError::Signature)));
+    }
+
+    #[test]
+    fn incomplete_and_unsuitable_keys_are_skipped() {
+        let coordinate = |size: usize| BASE64URL_NOPAD.encode(&vec![1; size]);
+        let ec = |x: usize, y: usize| json!({"kty": "EC", "crv": "P-256", "x": coordinate(x), "y": coordinate(y)});
+        assert!(key_from(ec(32, 32)).is_some());
+        for bad in [
+            ec(31, 33),
+            ec(33, 31),
+            ec(48, 48),
+            json!({"kty": "EC", "crv": "P-521", "x": coordinate(66), "y": coordinate(66)}),
+            json!({"kty": "RSA", "n": N}),
+            json!({"kty": "RSA", "n": "+/=", "e": "AQAB"}),
+            json!({"kty": "oct", "k": "AAAA"}),
+            json!({"kty": "RSA", "n": N, "e": "AQAB", "use": "enc"}),
+            json!({}),
+        ] {
+            assert!(key_from(bad.clone()).is_none(), "{bad}");
+        }
     }
 
     #[test]
