@@ -118,6 +118,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  toolcrib status\n  toolcrib status --json\n\nUses the running host of this workspace, or else a host for the duration of the command. Servers on this machine run with your own rights: there is no sandbox."
     )]
     Status,
+    /// List the problems of the configuration and of the servers, or explain a problem code
+    #[command(
+        after_help = "Examples:\n  toolcrib problems\n  toolcrib problems --json\n  toolcrib problems --explain env.missing\n\nUses the running host of this workspace, or else a host for the duration of the command. `toolcrib check` lists the problems of the configuration without starting a server. Exit code 1 if any problem is an error, 2 if the code is unknown."
+    )]
+    Problems(ProblemsArgs),
     /// Run the host: one MCP server in front of all configured servers, over HTTP or standard streams
     #[command(
         after_help = "Examples:\n  toolcrib serve                          at http://127.0.0.1:7420/mcp, until Ctrl-C\n  toolcrib serve --listen :0 --json       on any free port; the line when it is ready is JSON\n  toolcrib serve --stdio --root ~/shop    for a client that starts it\n\n`toolcrib connect` adds it to the configuration of a client. It supports every protocol version from 2024-11-05 to 2026-07-28, independent of the servers' versions. The host watches its files; SIGHUP reloads them. SIGINT and SIGTERM stop the host after running calls have ended, within `host.reload.drain_kill` (30 s); a second signal stops it at once.\n\nA workspace has one host. While it runs, other commands use it, and `serve --stdio` relays its client to it. When the host ends, the relay continues with the next host of the workspace, or becomes the host itself."
@@ -180,6 +185,13 @@ pub(crate) struct ExplainArgs {
     /// Print literal values of env and headers
     #[arg(long)]
     pub(crate) reveal: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ProblemsArgs {
+    /// Explain this problem code instead: its cause, an example and the fix
+    #[arg(long, value_name = "CODE", value_parser = parse_name)]
+    pub(crate) explain: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

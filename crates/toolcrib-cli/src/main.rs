@@ -15,6 +15,8 @@ mod input_prompts;
 mod logging;
 mod output;
 mod problem_report;
+#[cfg(test)]
+mod reference;
 mod relay;
 mod replaced_entries;
 mod root_lock;
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Command::Server(command) => cmd::server::run(&settings, &out, &command),
         Command::Reload => cmd::reload::run(&settings, &out),
         Command::Status => cmd::status::run(&settings, &out),
+        Command::Problems(args) => cmd::problems::run(&settings, &out, &args),
         Command::Explain(args) => cmd::explain::run(&settings, &out, &args),
         Command::Trust(args) => cmd::trust::run(&settings, &out, &args),
         Command::Accept(args) => cmd::accept::run(&settings, &out, &args),

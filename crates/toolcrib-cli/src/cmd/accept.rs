@@ -14,7 +14,7 @@ pub(crate) fn run(settings: &Settings, out: &Output, args: &AcceptArgs) -> Exit 
     host_access::run(settings, out, async |access| {
         // Listing the tools makes the host read the lists of its servers.
         let listed = access.get_list(&["tools"], &CallerArgs::default(), &[]).await?;
-        if let Err(error_body) = listed.into_result::<serde_json::Value>()? {
+        if let Err(error_body) = listed.parse_result::<serde_json::Value>()? {
             return Ok(access.report_refusal(&error_body, None));
         }
         let accepts = args.all || args.tool.is_some();
@@ -25,7 +25,7 @@ pub(crate) fn run(settings: &Settings, out: &Output, args: &AcceptArgs) -> Exit 
             }
             false => access.api.get("/definitions").await?,
         };
-        let changed = match response.into_result::<DefinitionChanges>()? {
+        let changed = match response.parse_result::<DefinitionChanges>()? {
             Ok(changed) => changed.definitions,
             Err(error_body) => return Ok(access.report_refusal(&error_body, None)),
         };

@@ -10,6 +10,7 @@ pub(crate) mod explain;
 pub(crate) mod import;
 pub(crate) mod login;
 pub(crate) mod logout;
+pub(crate) mod problems;
 pub(crate) mod prompt;
 pub(crate) mod prompts;
 pub(crate) mod read;

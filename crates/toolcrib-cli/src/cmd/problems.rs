@@ -19,16 +19,21 @@ pub(crate) fn run(settings: &Settings, out: &Output, args: &ProblemsArgs) -> Exi
     }
 }
 
+/// Prints the problems of the running host, or of a host that has started all servers.
 fn list_problems(settings: &Settings, out: &Output) -> Exit {
     host_access::run(settings, out, async |access| {
-        let path = api_path(&["problems"], &[("wait", access.wait_parameter())]);
-        let answer = access.with_progress(access.api.get(&path)).await?;
-        let listed = match answer.into_result::<ProblemList>()? {
+        // The problems of a server are known when it has connected or failed once.
+        if let Some(wait) = access.wait_parameter() {
+            let path = api_path(&["status"], &[("wait", Some(wait))]);
+            access.with_progress(access.api.get(&path)).await?;
+        }
+        let response = access.api.get("/problems").await?;
+        let listed = match response.parse_result::<ProblemList>()? {
             Ok(listed) => listed,
-            Err(fault) => return Ok(access.report_refusal(&fault, None)),
+            Err(error_body) => return Ok(access.report_refusal(&error_body, None)),
         };
         match settings.json {
-            true => out.print_raw_json(&answer.body),
+            true => out.print_raw_json(&response.body),
             false => {
                 let shown: Vec<&Problem> = listed.problems.iter().collect();
                 out.print_result(&render_problems(&settings.compile(), &shown));
@@ -40,6 +45,7 @@ fn list_problems(settings: &Settings, out: &Output) -> Exit {
     })
 }
 
+/// Prints one entry of the problem catalog.
 fn explain_code(settings: &Settings, out: &Output, code: &str) -> Exit {
     let Some(entry) = explain_problem(code) else {
         let similar: Vec<_> = similar_codes(code).collect();
@@ -69,13 +75,20 @@ fn entry_text(entry: &ProblemEntry) -> String {
         Severity::Warning => "warning",
         Severity::Info => "info",
     };
-    format!("{} ({severity})\n{}\n\nExample: {}\nFix:     {}\n", entry.code, entry.cause, entry.example, entry.fix)
+    format!(
+        "{} ({severity})\n{}\n\nExample: {}\nFix:     {}\n",
+        entry.code, entry.cause, entry.example, entry.fix
+    )
 }
 
 /// Codes that share a word with `code`.
 fn similar_codes(code: &str) -> impl Iterator<Item = &'static str> {
     let words: Vec<&str> = code.split(['.', '_']).filter(|word| word.len() > 2).collect();
-    problem_codes().filter(move |known| words.iter().any(|word| known.split(['.', '_']).any(|part| part == *word))).take(8)
+    problem_codes()
+        .filter(move |known| {
+            words.iter().any(|word| known.split(['.', '_']).any(|part| part == *word))
+        })
+        .take(8)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(crate) fn run(settings: &Settings, out: &Output, args: &PromptArgs) -> Exit 
         let path = host_access::list_path(&["prompts", &args.name], &args.caller, &[]);
         let filled_in = PromptArguments { arguments: args.words.iter().cloned().collect() };
         let response = access.with_progress(access.api.post(&path, &filled_in)).await?;
-        match response.into_result::<IgnoredAny>()? {
+        match response.parse_result::<IgnoredAny>()? {
             Err(error_body) => return access.report_failure(&error_body, None).await,
             Ok(_) if settings.json => out.print_raw_json(&response.body),
             Ok(_) => print_prompt(out, response.body)?,

@@ -22,7 +22,7 @@ struct PromptArgument {
 pub(crate) fn run(settings: &Settings, out: &Output, args: &PromptsArgs) -> Exit {
     host_access::run(settings, out, async |access| {
         let response = access.get_list(&["prompts"], &args.caller, &[]).await?;
-        let prompts = match response.into_result::<PromptList>()? {
+        let prompts = match response.parse_result::<PromptList>()? {
             Ok(listed) => listed.prompts,
             Err(error_body) => return Ok(access.report_refusal(&error_body, None)),
         };

@@ -16,7 +16,7 @@ pub(crate) fn run(settings: &Settings, out: &Output, args: &ReadArgs) -> Exit {
         let server = args.server.as_deref();
         let query = [("uri", Some(args.uri.as_str())), ("server", server)];
         let response = access.get_list(&["resources", "content"], &args.caller, &query).await?;
-        match response.into_result::<IgnoredAny>()? {
+        match response.parse_result::<IgnoredAny>()? {
             Err(error_body) => return access.report_failure(&error_body, server).await,
             Ok(_) if settings.json => out.print_raw_json(&response.body),
             Ok(_) => return print_contents(out, response.body),

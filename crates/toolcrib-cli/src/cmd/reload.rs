@@ -23,7 +23,7 @@ pub(crate) fn run(settings: &Settings, out: &Output) -> Exit {
             }
         };
         let response = access.with_progress(request).await?;
-        let reload = match response.into_result::<ReloadReport>()? {
+        let reload = match response.parse_result::<ReloadReport>()? {
             Ok(reload) => reload,
             Err(error_body) => return Ok(access.report_refusal(&error_body, None)),
         };

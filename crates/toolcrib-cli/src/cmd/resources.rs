@@ -13,7 +13,7 @@ use crate::terminal_text::{Table, brief, plain_cell, printable};
 pub(crate) fn run(settings: &Settings, out: &Output, args: &ResourcesArgs) -> Exit {
     host_access::run(settings, out, async |access| {
         let response = access.get_list(&["resources"], &args.caller, &[]).await?;
-        let listed = match response.into_result::<ResourceList>()? {
+        let listed = match response.parse_result::<ResourceList>()? {
             Ok(listed) => listed,
             Err(error_body) => return Ok(access.report_refusal(&error_body, None)),
         };

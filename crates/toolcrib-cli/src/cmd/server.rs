@@ -17,7 +17,7 @@ pub(crate) fn run(settings: &Settings, out: &Output, command: &ServerCommand) ->
         let ServerTarget { id } = command.target();
         let response =
             access.with_progress(access.api.get(&api_path(&["servers", id], &[]))).await?;
-        let server = match response.into_result::<ServerView>()? {
+        let server = match response.parse_result::<ServerView>()? {
             Ok(server) => server,
             Err(error_body) => return Ok(access.report_refusal(&error_body, Some(id))),
         };

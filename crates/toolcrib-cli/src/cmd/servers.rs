@@ -18,7 +18,7 @@ pub(crate) fn run(settings: &Settings, out: &Output) -> Exit {
     host_access::run(settings, out, async |access| {
         let path = api_path(&["servers"], &[("wait", access.wait_parameter())]);
         let response = access.with_progress(access.api.get(&path)).await?;
-        match response.into_result::<ServerList>()? {
+        match response.parse_result::<ServerList>()? {
             Err(error_body) => return Ok(access.report_refusal(&error_body, None)),
             Ok(_) if settings.json => out.print_json(&response.read()?),
             Ok(listed) => {

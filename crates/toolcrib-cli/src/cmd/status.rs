@@ -13,7 +13,7 @@ pub(crate) fn run(settings: &Settings, out: &Output) -> Exit {
     host_access::run(settings, out, async |access| {
         let path = api_path(&["status"], &[("wait", access.wait_parameter())]);
         let response = access.with_progress(access.api.get(&path)).await?;
-        let status = match response.into_result::<HostStatus>()? {
+        let status = match response.parse_result::<HostStatus>()? {
             Ok(status) => status,
             Err(error_body) => return Ok(access.report_refusal(&error_body, None)),
         };

@@ -15,7 +15,7 @@ pub(crate) fn run(settings: &Settings, out: &Output, args: &ToolsArgs) -> Exit {
     host_access::run(settings, out, async |access| {
         let server = args.server.as_deref();
         let response = access.get_list(&["tools"], &args.caller, &[("server", server)]).await?;
-        let tools = match response.into_result::<ToolList>()? {
+        let tools = match response.parse_result::<ToolList>()? {
             Ok(listed) => listed.tools,
             Err(error_body) => return Ok(access.report_refusal(&error_body, server)),
         };

@@ -14,7 +14,7 @@ pub(crate) fn run(settings: &Settings, out: &Output, args: &WhyArgs) -> Exit {
     host_access::run(settings, out, async |access| {
         let response =
             access.get_list(&["why"], &args.caller, &[("tool", Some(&args.tool))]).await?;
-        let why = match response.into_result::<AccessReport>()? {
+        let why = match response.parse_result::<AccessReport>()? {
             Ok(why) => why,
             Err(error_body) => return Ok(access.report_refusal(&error_body, None)),
         };

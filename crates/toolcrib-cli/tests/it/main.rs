@@ -10,6 +10,7 @@ mod doctor;
 mod explain;
 mod import;
 mod login;
+mod problems;
 mod server_commands;
 mod soak;
 mod test_gateway;
@@ -146,6 +147,7 @@ fn every_command_help_has_example() {
         "server disable",
         "reload",
         "status",
+        "problems",
         "token",
         "token new",
         "token list",
