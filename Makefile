@@ -81,7 +81,7 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (60); findings stay in fuzz/artifact
 	scripts/fuzz all $(FUZZ_SECONDS)
 
 torture: ## kill a host with twenty servers TORTURE_ROUNDS (1000) times; nothing may be left
-	TORTURE_ROUNDS=$(TORTURE_ROUNDS) $(CARGO) test -p toolcrib-upstream --locked --test it --example torture_host -- torture::
+	TORTURE_ROUNDS=$(TORTURE_ROUNDS) $(CARGO) test -p toolcrib-e2e --locked --test it --example torture_host -- torture::
 
 soak: ## five hundred clients for SOAK_SECONDS (600), while servers are killed and files rewritten
 	SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) test --release -p toolcrib-cli --locked --test it -- soak:: --nocapture

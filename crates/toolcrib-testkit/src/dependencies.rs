@@ -13,6 +13,8 @@ pub const FORBIDDEN_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("toolcrib", &["axum", "clap", "toolcrib-testkit"]),
     ("toolcrib-server", &["clap", "toolcrib-testkit"]),
     ("toolcrib-cli", &["toolcrib-testkit"]),
+    // It consists of tests, so all of its dependencies are dev-dependencies.
+    ("toolcrib-e2e", &["tokio", "toolcrib", "toolcrib-testkit"]),
 ];
 
 /// Lists every package that `package` needs on any platform, itself first.

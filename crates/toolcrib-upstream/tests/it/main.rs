@@ -5,20 +5,16 @@
     reason = "a test that cannot set its scene has failed"
 )]
 
-mod auth;
-mod conformance;
 mod conn;
-mod everything_server;
 mod link_fixture;
-mod network_server;
 mod peer;
+mod peer_fixture;
 mod process;
 mod secrets;
+mod secrets_fixture;
 mod sse;
 mod streamable_http;
 mod supervise;
 mod test_host;
-mod third_party;
 mod tls;
-mod torture;
 mod websocket;

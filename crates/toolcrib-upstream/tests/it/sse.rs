@@ -12,11 +12,10 @@ use toolcrib_upstream::transport::{
 };
 use toolcrib_wire::{Id, Message, method};
 
-use crate::everything_server::EverythingServer;
 use crate::link_fixture::{
     INITIALIZE, LinkFixture, TEST_TIMEOUT, cancelled, chain, close, expect_result, http_fault,
-    is_about_a_second, large_request, next_answer, next_close_reason, next_failure, next_message,
-    notification, remote, request, result_text,
+    is_about_a_second, large_request, next_close_reason, next_failure, next_message, notification,
+    remote, request, result_text,
 };
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":"s1","method":"ping"}"#;
@@ -188,18 +187,4 @@ async fn unusable_server_is_rejected_with_reason() {
         "cannot open the server's stream: \
          the server announced an endpoint outside of its origin: `http://example.com/m`"
     );
-}
-
-#[tokio::test]
-async fn server_everything_initializes_lists_tools_and_closes() {
-    let server = EverythingServer::start("sse").await;
-    let mut link = open(&LinkFixture::new(), &server.url("/sse")).await.unwrap();
-    link.outbox.send(request(1, method::INITIALIZE, INITIALIZE)).await.unwrap();
-    let (_, hello) = next_answer(&mut link).await;
-    assert!(hello.text().contains("mcp-servers/everything"), "{}", hello.text());
-    link.outbox.send(notification(method::INITIALIZED)).await.unwrap();
-    link.outbox.send(request(2, method::TOOLS_LIST, "{}")).await.unwrap();
-    let tools = server.count_tools(&mut link).await;
-    assert!(tools > 5, "{tools} tools");
-    close(link).await;
 }

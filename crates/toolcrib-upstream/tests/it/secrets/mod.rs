@@ -1,6 +1,5 @@
 //! Tests of resolving secrets from all stores, and of the errors.
 
-mod keyring;
 mod rejected_secrets;
 mod vault;
 
@@ -8,41 +7,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use toolcrib_config::{Reference, SecretString, ServerSpec};
+use toolcrib_config::{Reference, SecretString};
 use toolcrib_testkit::scripted::Script;
 use toolcrib_upstream::conn::{Demand, FailureKind};
-use toolcrib_upstream::secrets::{SecretError, input_credential_name};
+use toolcrib_upstream::secrets::input_credential_name;
 use toolcrib_upstream::transport::Permissions;
 
+use crate::secrets_fixture::{ALL, lookup, lookup_error, server_with_secret};
 use crate::test_host::{TestHost, call_tool, result_text, with_time_limit};
-
-const ALL: Permissions = Permissions { spawn: true, network: true, docker: true };
-
-/// Spec of a server whose variable `V` is a secret from one of the stores.
-fn server_with_secret(host: &TestHost, stores: &Value, secret: &str) -> ServerSpec {
-    let mut entry = host.scripted(Script::default(), "log");
-    entry["env"] = json!({"V": {"secret": secret}});
-    let text = json!({"version": 1, "host": {"secrets": stores}, "servers": {"it": entry}});
-    let mut config = host.config("toolcrib.yaml", &text.to_string());
-    host.context.sources.set_stores(&config.host.secrets);
-    config.servers.remove(0)
-}
-
-/// Resolves a secret.
-async fn lookup(host: &TestHost, stores: &Value, secret: &str) -> Result<String, SecretError> {
-    let spec = server_with_secret(host, stores, secret);
-    let found = with_time_limit(host.context.sources.resolve(&spec, ALL)).await?;
-    let (provider, path) = secret.split_once(':').unwrap();
-    let reference = Reference::Secret { provider: provider.to_owned(), path: path.to_owned() };
-    Ok(found.find(&[], None, &reference).unwrap())
-}
-
-/// Returns the problem code of a failed lookup, and its message with the fix.
-async fn lookup_error(host: &TestHost, stores: &Value, secret: &str) -> (&'static str, String) {
-    let error = lookup(host, stores, secret).await.unwrap_err();
-    let output = format!("{}; fix: {}", toolcrib_upstream::signals::chain(&error), error.fix("it"));
-    (error.code(), output)
-}
 
 fn write_program(host: &TestHost, name: &str, text: &str) -> String {
     use std::os::unix::fs::PermissionsExt;

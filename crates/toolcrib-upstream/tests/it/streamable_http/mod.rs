@@ -1,7 +1,6 @@
-//! Tests Streamable HTTP with a scripted and a real server.
+//! Tests Streamable HTTP with a scripted server.
 
 mod failures;
-mod real_server;
 mod responses;
 mod sessions;
 mod token_renewal;

@@ -7,10 +7,10 @@ use toolcrib_config::model::transport::{ContainerTarget, DisplayValue};
 use toolcrib_testkit::scripted::Script;
 use toolcrib_upstream::transport::OpenError;
 
-use super::super::{TIME_LIMIT, check_echo, with_time_limit};
 use super::{
     DockerTestHost, ForeignContainer, IMAGE, containers_of, from_image, scripted_exec, stubborn,
 };
+use crate::peer_fixture::{TIME_LIMIT, check_echo, with_time_limit};
 
 #[tokio::test]
 async fn dkr_12_dkr_21_container_from_image_is_labelled_and_removed_with_volumes() {

@@ -16,11 +16,11 @@ use toolcrib_upstream::process::ProcessExit;
 use toolcrib_upstream::transport::{CloseReason, SendError, link_over_streams};
 use toolcrib_wire::Framing as Spoken;
 
-use super::super::{
+use super::{DockerTestHost, ForeignContainer, docker_host_variable, from_image, scripted_exec};
+use crate::peer_fixture::{
     ScriptedPeer, TIME_LIMIT, call_tool, check_echo, oddity_count, raw, request_timeout,
     result_text, settings, stream_settings, with_time_limit,
 };
-use super::{DockerTestHost, ForeignContainer, docker_host_variable, from_image, scripted_exec};
 
 const HELLO: &str =
     r#"{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}"#;

@@ -1,12 +1,11 @@
-//! Tests servers in containers, with a real and a fake engine.
+//! Tests servers in containers of a real Docker engine.
 
-mod fake_engine;
 mod opening;
 mod reap;
 mod sessions;
 mod termination;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::future::Future;
 use std::path::Path;
 use std::thread;
@@ -16,16 +15,13 @@ use bollard::Docker;
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions, TopOptions};
 use tempfile::TempDir;
-use toolcrib_config::model::choice::InheritedEnv;
-use toolcrib_config::model::transport::{
-    ContainerTarget, DisplayValue, DockerExec, FramingMode, ProcessEnv, Transport,
-};
+use toolcrib_config::model::transport::{ContainerTarget, DisplayValue, DockerExec, Transport};
 use toolcrib_testkit::scripted::Script;
 use toolcrib_upstream::conn::peer::{MailboxReceiver, Peer, PeerEvent, RefuseRequests};
 use toolcrib_upstream::process::{GracePeriods, HostInstanceId, Instance};
 use toolcrib_upstream::transport::{Link, OpenError};
 
-use super::{TIME_LIMIT, TestHost, settings, with_time_limit};
+use crate::peer_fixture::{TIME_LIMIT, TestHost, scripted_exec, settings, with_time_limit};
 
 /// Images that `make setup` imports: busybox with the scripted server, and the scripted server alone.
 const IMAGE: &str = "toolcrib-test:latest";
@@ -133,26 +129,6 @@ async fn containers_of(engine: &Docker, instance: &str) -> Vec<String> {
     let options = ListContainersOptions { all: true, filters, ..Default::default() };
     let found = engine.list_containers(Some(options)).await.unwrap();
     found.into_iter().filter_map(|container| container.id).collect()
-}
-
-/// An exec of the scripted server.
-fn scripted_exec(target: ContainerTarget, script: &Script) -> DockerExec {
-    DockerExec {
-        target,
-        command: DisplayValue::literal("scripted-server"),
-        args: vec![DisplayValue::literal(script.to_json())],
-        shell: None,
-        workdir: None,
-        endpoint: None,
-        keep_container: false,
-        framing: FramingMode::Auto,
-        env: ProcessEnv {
-            inherit: InheritedEnv::None,
-            file: None,
-            unset: Vec::new(),
-            set: BTreeMap::new(),
-        },
-    }
 }
 
 fn from_image() -> ContainerTarget {

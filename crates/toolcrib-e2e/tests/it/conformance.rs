@@ -108,7 +108,7 @@ fn client_program() -> PathBuf {
     let client = here.ancestors().nth(2).unwrap().join("examples/conformance_client");
     assert!(
         Path::is_file(&client),
-        "run `cargo build -p toolcrib-upstream --example conformance_client`"
+        "run `cargo build -p toolcrib-e2e --example conformance_client`"
     );
     client
 }

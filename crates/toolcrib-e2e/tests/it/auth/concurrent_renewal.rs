@@ -39,7 +39,7 @@ async fn read_token(process: Child) -> String {
 fn token_program() -> PathBuf {
     let here = std::env::current_exe().unwrap();
     let program = here.ancestors().nth(2).unwrap().join("examples/token");
-    assert!(program.is_file(), "run `cargo build -p toolcrib-upstream --example token`");
+    assert!(program.is_file(), "run `cargo build -p toolcrib-e2e --example token`");
     program
 }
 

@@ -89,7 +89,7 @@ impl HostProcess {
     fn start(root: &Path, state: &Path) -> Self {
         let here = std::env::current_exe().unwrap();
         let program = here.ancestors().nth(2).unwrap().join("examples/torture_host");
-        assert!(program.is_file(), "run `cargo build -p toolcrib-upstream --example torture_host`");
+        assert!(program.is_file(), "run `cargo build -p toolcrib-e2e --example torture_host`");
         let child = Command::new(program)
             .args([root, state])
             .stdin(Stdio::null())

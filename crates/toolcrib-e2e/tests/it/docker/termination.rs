@@ -5,11 +5,11 @@ use std::time::Duration;
 use toolcrib_config::model::transport::DisplayValue;
 use toolcrib_testkit::scripted::Script;
 
-use super::super::{TIME_LIMIT, check_echo, with_time_limit};
 use super::{
     BARE_IMAGE, DockerTestHost, ForeignContainer, SHORT_GRACES, from_image, scripted_exec,
     stubborn, wait_until,
 };
+use crate::peer_fixture::{TIME_LIMIT, check_echo, with_time_limit};
 
 /// A server with a stray process outside of its process group and session.
 fn with_stray(foreign: &ForeignContainer) -> toolcrib_config::model::transport::DockerExec {

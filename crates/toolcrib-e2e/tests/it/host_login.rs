@@ -12,7 +12,7 @@ use toolcrib_upstream::auth::{Accounts, ClientSettings, LoginStart, ProtectedSer
 use toolcrib_upstream::secrets::{CredentialStore, StorageMode};
 use toolcrib_upstream::transport::Tls;
 
-use super::workspace::{
+use crate::workspace::{
     TestWorkspace, call_text, call_tool, has_problem, open_dialog, server_status, wait_until,
 };
 

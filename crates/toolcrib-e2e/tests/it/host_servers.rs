@@ -5,7 +5,7 @@ use toolcrib::{Dialog, DialogCapabilities, DialogRequest, Host};
 use toolcrib_testkit::time_limit::with_time_limit;
 use toolcrib_testkit::{command, peers};
 
-use super::workspace::{
+use crate::workspace::{
     TestWorkspace, call_text, call_tool, open_dialog, raw, server_status, tool_names, wait_until,
 };
 
@@ -108,7 +108,7 @@ async fn dom_03_dis_46_servers_of_four_formats_serve_one_dialog() {
 
     let pids: Vec<u32> = host.servers().iter().filter_map(|server| server.pid).collect();
     with_time_limit(host.close()).await;
-    wait_until("no process is left", || pids.iter().all(|pid| !super::workspace::is_alive(*pid)))
+    wait_until("no process is left", || pids.iter().all(|pid| !crate::workspace::is_alive(*pid)))
         .await;
 }
 
@@ -152,7 +152,7 @@ async fn dis_41_request_of_a_real_server_is_answered_through_the_dialog() {
     let dialog = with_time_limit(host.open_dialog(asked)).await.unwrap();
     let tool = "everything__trigger-elicitation-request";
     assert!(tool_names(&dialog).await.iter().any(|name| name == tool));
-    let calling = dialog.start_call(super::workspace::request(tool, &json!({}))).unwrap();
+    let calling = dialog.start_call(crate::workspace::request(tool, &json!({}))).unwrap();
     wait_until("the server sends its request", || !dialog.pending_requests().is_empty()).await;
     let question = dialog.pending_requests().remove(0);
     assert_eq!((&*question.server, question.method.as_str()), ("everything", "elicitation/create"));

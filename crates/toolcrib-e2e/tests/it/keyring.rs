@@ -2,12 +2,17 @@
 //! process, because a session has one bus.
 
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
+use serde_json::json;
 use tempfile::TempDir;
+use toolcrib_config::SecretString;
 use toolcrib_upstream::secrets::{CredentialStore, KeyringError, StorageMode, StorageStatus};
 
-use super::*;
+use crate::secrets_fixture::{lookup, lookup_error};
+use crate::test_host::TestHost;
 
 /// Environment variable that selects the session type.
 const SESSION_VARIABLE: &str = "TOOLCRIB_TEST_SESSION";
@@ -37,7 +42,7 @@ fn run_in_session(session: &str, bus: Option<&str>) -> TempDir {
         }
     };
     command
-        .args(["--exact", "secrets::keyring::session_entry_point", "--nocapture"])
+        .args(["--exact", "keyring::session_entry_point", "--nocapture"])
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")
         .env("HOME", folder.path())
         .env("XDG_RUNTIME_DIR", folder.path())

@@ -15,8 +15,7 @@ use toolcrib_upstream::conn::peer::{Peer, PeerCallError, RefuseRequests};
 use toolcrib_upstream::process::Instance;
 use toolcrib_upstream::transport::CloseReason;
 
-use super::super::{TIME_LIMIT, TestHost, raw, request_timeout, settings, with_time_limit};
-use super::scripted_exec;
+use super::{TIME_LIMIT, TestHost, raw, request_timeout, scripted_exec, settings, with_time_limit};
 
 /// A session through a fake engine, and the far end of its exec.
 struct FakeEngineSession {

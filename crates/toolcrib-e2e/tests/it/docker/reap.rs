@@ -12,11 +12,11 @@ use toolcrib_upstream::conn::peer::{Peer, RefuseRequests};
 use toolcrib_upstream::process::{Instance, reap};
 use toolcrib_upstream::transport::{ContainersReaped, reap_containers};
 
-use super::super::{TIME_LIMIT, check_echo, settings, with_time_limit};
 use super::{
     DockerTestHost, ForeignContainer, SHORT_GRACES, containers_of, docker_host_config, engine,
     from_image, instances, other_instances, scripted_exec, stubborn, wait_until,
 };
+use crate::peer_fixture::{TIME_LIMIT, check_echo, settings, with_time_limit};
 
 /// Makes the test binary run as a host, and names its state folder.
 const HOST_STATE: &str = "TOOLCRIB_TEST_DOCKER_HOST_STATE";
