@@ -17,8 +17,8 @@ use toolcrib_config::model::transport::{
 };
 use toolcrib_testkit::scripted::{Script, server_binary};
 use toolcrib_upstream::conn::peer::{
-    Anomaly, CallError, CallOptions, CallTimeouts, MailboxReceiver, Peer, PeerEvent, PeerSettings,
-    RefuseRequests, RequestHandler,
+    Anomaly, CallOptions, CallTimeouts, MailboxReceiver, Peer, PeerCallError, PeerEvent,
+    PeerSettings, RefuseRequests, RequestHandler,
 };
 use toolcrib_upstream::process::{GracePeriods, Instance};
 use toolcrib_upstream::signals::SecretMask;
@@ -261,7 +261,7 @@ pub(crate) async fn call_tool(
     peer: &Peer,
     name: &str,
     arguments: &Value,
-) -> Result<Body, CallError> {
+) -> Result<Body, PeerCallError> {
     let params = json!({"name": name, "arguments": arguments});
     with_time_limit(peer.call("tools/call", raw(&params), request_timeout(TIME_LIMIT))).await
 }

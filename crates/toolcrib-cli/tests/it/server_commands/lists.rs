@@ -12,7 +12,10 @@ fn silent_server_is_named_and_exit_code_is_three() {
     let workspace = native_workspace(&json!({"mute": entry}));
     let ran = workspace.run_with_env(&["tools"], &[PATH]);
     assert_eq!(ran.code, 3, "{ran:?}");
-    assert!(ran.err.contains("server `mute` is failed: the server was not ready within 1 s"), "{ran:?}");
+    assert!(
+        ran.err.contains("server `mute` is failed: the server was not ready within 1 s"),
+        "{ran:?}"
+    );
     let ran = workspace.run_with_env(&["call", "mute__x"], &[PATH]);
     assert!(ran.code == 3 && ran.err.contains("server `mute` is"), "{ran:?}");
 }

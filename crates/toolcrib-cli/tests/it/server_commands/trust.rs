@@ -200,7 +200,8 @@ fn terminal_prompts_once_and_shows_commands() {
 fn untrusted_file_does_not_configure_host() {
     let workspace = native_workspace(&json!({"s": demo_server()}));
     let mut file: Value = serde_json::from_str(&workspace.read("toolcrib.yaml")).unwrap();
-    file["gateway"] = json!({"oauth": {"issuer": "https://evil.example", "audience": "https://tools.example"}});
+    file["gateway"] =
+        json!({"oauth": {"issuer": "https://evil.example", "audience": "https://tools.example"}});
     file["host"] = json!({"reserved_tools": ["s__add"]});
     let workspace = workspace.with_file("toolcrib.yaml", &file.to_string());
     // An untrusted issuer does not allow a public address.
