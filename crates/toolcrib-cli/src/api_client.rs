@@ -134,7 +134,7 @@ impl ApiResponse {
     }
 
     /// Returns the parsed body of a success response, or the error body of any other response.
-    pub(crate) fn into_result<T: DeserializeOwned>(
+    pub(crate) fn parse_result<T: DeserializeOwned>(
         &self,
     ) -> Result<Result<T, Box<ErrorBody>>, String> {
         match self.status.is_success() {

@@ -171,7 +171,7 @@ impl HostAccess<'_> {
         let new = NewDialog { id, agent: caller.agent.clone(), ..NewDialog::default() };
         let response = self.with_progress(self.api.post("/dialogs", &new)).await?;
         response
-            .into_result::<DialogStatus>()?
+            .parse_result::<DialogStatus>()?
             .map(|it| it.id)
             .map_err(|error_body| error_body.message)
     }
@@ -185,7 +185,7 @@ impl HostAccess<'_> {
     pub(crate) async fn get_servers(&self) -> Result<Vec<ServerView>, String> {
         let response = self.api.get("/servers").await?;
         response
-            .into_result::<ServerList>()?
+            .parse_result::<ServerList>()?
             .map(|it| it.servers)
             .map_err(|error_body| error_body.message)
     }
@@ -319,7 +319,7 @@ impl HostAccess<'_> {
     /// good definition.
     pub(crate) async fn print_differences(&self) -> Result<(), String> {
         let response = self.api.get("/problems").await?;
-        let Ok(told) = response.into_result::<ProblemList>()? else { return Ok(()) };
+        let Ok(told) = response.parse_result::<ProblemList>()? else { return Ok(()) };
         trust_prompt::report_untrusted(self.out, &told.problems);
         for kept in told.problems.iter().filter(|it| it.code == "reload.kept_last_good") {
             self.out.print_note(&printable_lines(&kept.text));

@@ -91,7 +91,7 @@ pub(crate) async fn notify_host(
     let api = ApiClient::remote(&running_host::find(settings).await?);
     let key = spec.key();
     let response = api.get(&api_path(&["servers", &key], &[])).await.ok()?;
-    let server = response.into_result::<ServerView>().ok()?.ok()?;
+    let server = response.parse_result::<ServerView>().ok()?.ok()?;
     // A connected server uses the new token as soon as the old one is rejected. An agent's session may have failed
     // separately.
     if what == "connect" && is_up(&server) && spec.agent.is_none() {

@@ -72,7 +72,7 @@ pub(crate) fn report_untrusted(out: &Output, problems: &[Problem]) {
 /// Makes a running host apply a change of trust.
 pub(crate) async fn reload_host(running: &RunningHost) -> Result<(), String> {
     let response = ApiClient::remote(running).post("/reload", &json!({})).await?;
-    response.into_result::<Json>()?.map(drop).map_err(|error_body| error_body.message)
+    response.parse_result::<Json>()?.map(drop).map_err(|error_body| error_body.message)
 }
 
 /// Describes what the launch definitions would run.

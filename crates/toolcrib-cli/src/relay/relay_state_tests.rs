@@ -35,18 +35,18 @@ fn values(messages: &[RawJson]) -> Vec<Value> {
 }
 
 impl RelayState {
-    fn from_client(&mut self, sent: &Value) -> Forwarding {
+    fn receive_from_client(&mut self, sent: &Value) -> Forwarding {
         self.on_client_message(&message(sent))
     }
 
-    fn from_host(&mut self, sent: &Value) -> Forwarding {
+    fn receive_from_host(&mut self, sent: &Value) -> Forwarding {
         self.on_host_message(&message(sent))
     }
 
     /// Sends a request that the host answers with success.
     fn complete_request(&mut self, id: i64, method: &str, params: Value) {
-        assert_eq!(self.from_client(&request(id, method, params)), Forwarding::Unchanged);
-        assert_eq!(self.from_host(&response(id)), Forwarding::Unchanged);
+        assert_eq!(self.receive_from_client(&request(id, method, params)), Forwarding::Unchanged);
+        assert_eq!(self.receive_from_host(&response(id)), Forwarding::Unchanged);
     }
 
     /// Returns the replay for the next host as JSON.
@@ -67,7 +67,7 @@ impl RelayState {
 fn opened() -> RelayState {
     let mut state = RelayState::default();
     state.complete_request(1, "initialize", json!({"protocolVersion": "2025-11-25"}));
-    state.from_client(&notification("notifications/initialized"));
+    state.receive_from_client(&notification("notifications/initialized"));
     state
 }
 
@@ -106,7 +106,7 @@ fn legacy_session_is_reopened_and_replay_responses_are_dropped() {
     assert_eq!(then, expected);
     assert!(state.is_opening());
     for id in ["toolcrib:initialize", "toolcrib:1", "toolcrib:2", "toolcrib:3"] {
-        assert_eq!(state.from_host(&response(id)), Forwarding::Drop, "{id}");
+        assert_eq!(state.receive_from_host(&response(id)), Forwarding::Drop, "{id}");
     }
     assert!(!state.is_opening());
     assert_eq!(
@@ -126,8 +126,8 @@ fn rejected_requests_are_not_replayed() {
         (3, "logging/setLevel", json!({"level": "debug"})),
         (4, "resources/subscribe", json!({"uri": "a:b"})),
     ] {
-        state.from_client(&request(id, method, params));
-        assert_eq!(state.from_host(&error_response(id)), Forwarding::Unchanged);
+        state.receive_from_client(&request(id, method, params));
+        assert_eq!(state.receive_from_host(&error_response(id)), Forwarding::Unchanged);
     }
     let (first, then) = state.replay_values();
     assert_eq!(first.unwrap()["params"], json!({"protocolVersion": "2025-11-25"}));
@@ -139,14 +139,14 @@ fn calls_in_flight_fail_and_are_not_replayed() {
     let mut state = opened();
     for id in 2..6 {
         assert_eq!(
-            state.from_client(&request(id, "tools/call", json!({"name": "t"}))),
+            state.receive_from_client(&request(id, "tools/call", json!({"name": "t"}))),
             Forwarding::Unchanged
         );
     }
-    assert_eq!(state.from_host(&response(3)), Forwarding::Unchanged);
+    assert_eq!(state.receive_from_host(&response(3)), Forwarding::Unchanged);
     let cancelled =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 4}});
-    assert_eq!(state.from_client(&cancelled), Forwarding::Unchanged);
+    assert_eq!(state.receive_from_client(&cancelled), Forwarding::Unchanged);
     let sent = values(&state.on_host_end());
     let error = |id| {
         json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603,
@@ -161,11 +161,11 @@ fn calls_in_flight_fail_and_are_not_replayed() {
 fn unanswered_initialize_is_replayed_under_its_id() {
     let mut state = RelayState::default();
     let opening = request(1, "initialize", json!({"protocolVersion": "2025-11-25"}));
-    state.from_client(&opening);
+    state.receive_from_client(&opening);
     assert!(state.on_host_end().is_empty());
     assert_eq!(state.replay_values(), (Some(opening), vec![]));
     assert!(state.is_opening() && state.change_notifications().is_empty());
-    assert_eq!(state.from_host(&response(1)), Forwarding::Unchanged);
+    assert_eq!(state.receive_from_host(&response(1)), Forwarding::Unchanged);
     assert!(!state.is_opening());
 }
 
@@ -179,11 +179,11 @@ fn modern_subscriptions_continue_under_the_same_id() {
         listen(3, json!({})),
     ];
     for sent in [&tools, &none, &gone] {
-        state.from_client(sent);
+        state.receive_from_client(sent);
     }
     // A host that closes in order ends its subscriptions with a response.
-    assert_eq!(state.from_host(&response(1)), Forwarding::Drop);
-    assert_eq!(state.from_host(&error_response(3)), Forwarding::Unchanged);
+    assert_eq!(state.receive_from_host(&response(1)), Forwarding::Drop);
+    assert_eq!(state.receive_from_host(&error_response(3)), Forwarding::Unchanged);
     assert!(state.on_host_end().is_empty());
     assert_eq!(state.replay_values(), (None, vec![tools, none]));
     let change_notifications = |list| {
@@ -196,22 +196,22 @@ fn modern_subscriptions_continue_under_the_same_id() {
     );
     // A client that ends with its host gets the response.
     state.set_last_host();
-    assert_eq!(state.from_host(&response(1)), Forwarding::Unchanged);
+    assert_eq!(state.receive_from_host(&response(1)), Forwarding::Unchanged);
 }
 
 #[test]
 fn host_requests_are_cancelled_when_the_host_ends() {
     let mut state = opened();
     let question = request(1, "elicitation/create", json!({"message": "?"}));
-    assert_eq!(state.from_host(&question), Forwarding::Unchanged);
-    assert_eq!(state.from_client(&response(1)), Forwarding::Unchanged);
+    assert_eq!(state.receive_from_host(&question), Forwarding::Unchanged);
+    assert_eq!(state.receive_from_client(&response(1)), Forwarding::Unchanged);
     assert_eq!(
-        state.from_client(&response(1)),
+        state.receive_from_client(&response(1)),
         Forwarding::Drop,
         "second response without a request"
     );
     let question = request(2, "elicitation/create", json!({"message": "?"}));
-    state.from_host(&question);
+    state.receive_from_host(&question);
     let sent = values(&state.on_host_end());
     assert_eq!(sent.len(), 1);
     assert_eq!(
@@ -219,13 +219,13 @@ fn host_requests_are_cancelled_when_the_host_ends() {
         (&json!("notifications/cancelled"), &json!(2))
     );
     // The next host reuses the id. The client's response to the first request must not reach it.
-    let Forwarding::Rewritten(asked) = state.from_host(&question) else {
+    let Forwarding::Rewritten(asked) = state.receive_from_host(&question) else {
         panic!("expected a rewritten request")
     };
     let asked = values(&[asked]).remove(0);
     assert_eq!((&asked["id"], &asked["params"]), (&json!("1:2"), &json!({"message": "?"})));
-    assert_eq!(state.from_client(&response(2)), Forwarding::Drop);
-    let Forwarding::Rewritten(answered) = state.from_client(&response("1:2")) else {
+    assert_eq!(state.receive_from_client(&response(2)), Forwarding::Drop);
+    let Forwarding::Rewritten(answered) = state.receive_from_client(&response("1:2")) else {
         panic!("expected a rewritten response")
     };
     assert_eq!(values(&[answered]), [response(2)]);
@@ -235,13 +235,13 @@ fn host_requests_are_cancelled_when_the_host_ends() {
 fn cancellation_from_a_later_host_uses_the_client_side_id() {
     let mut state = opened();
     state.on_host_end();
-    state.from_host(&request(1, "roots/list", json!({})));
+    state.receive_from_host(&request(1, "roots/list", json!({})));
     let off = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1, "reason": "late"}});
-    let Forwarding::Rewritten(sent) = state.from_host(&off) else {
+    let Forwarding::Rewritten(sent) = state.receive_from_host(&off) else {
         panic!("expected a rewritten cancellation")
     };
     assert_eq!(values(&[sent])[0]["params"], json!({"requestId": "1:1", "reason": "late"}));
-    assert_eq!(state.from_host(&off), Forwarding::Unchanged, "unknown request");
+    assert_eq!(state.receive_from_host(&off), Forwarding::Unchanged, "unknown request");
     assert!(state.on_host_end().is_empty());
 }
 
@@ -258,15 +258,19 @@ fn relay_state_is_bounded() {
     );
     assert_eq!(state.replay_values().1.len(), 1 + 1024);
     for id in 0..100 {
-        state.from_client(&request(id, "subscriptions/listen", json!({})));
+        state.receive_from_client(&request(id, "subscriptions/listen", json!({})));
     }
-    state.from_client(&request(200, "subscriptions/listen", json!({"x": "y".repeat(70_000)})));
+    state.receive_from_client(&request(
+        200,
+        "subscriptions/listen",
+        json!({"x": "y".repeat(70_000)}),
+    ));
     for id in 1000..3000 {
-        let fate = state.from_client(&request(id, "tools/list", json!({})));
+        let fate = state.receive_from_client(&request(id, "tools/list", json!({})));
         assert_eq!(fate == Forwarding::Unchanged, id < 1000 + 1024 - 101, "{id}");
     }
     for id in 0..2000 {
-        state.from_host(&request(id, "ping", json!({})));
+        state.receive_from_host(&request(id, "ping", json!({})));
     }
     let lost = values(&state.on_host_end());
     let cancelled = lost.iter().filter(|sent| sent["method"] == "notifications/cancelled").count();

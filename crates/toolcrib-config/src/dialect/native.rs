@@ -45,6 +45,7 @@ pub(crate) struct NativeFile {
     servers: Option<At<IndexMap<String, At<serde::de::IgnoredAny>>>>,
 }
 
+/// Another file to read.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct IncludeKeys {
@@ -81,17 +82,24 @@ pub(crate) struct EntryKeys {
     original: Option<At<serde_json::Map<String, Json>>>,
 }
 
+/// Container that runs a server: an `image` for a new one, or an existing `container`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct DockerKeys {
+    /// Image of a container to create for the server.
     image: Option<At<DisplayValue>>,
+    /// Existing container.
     container: Option<At<DisplayValue>>,
     /// Command to run: a list runs directly, a text runs in `shell`.
     #[schemars(with = "Option<Either<DisplayValue, Vec<DisplayValue>>>")]
     command: Option<At<Either<DisplayValue, Vec<DisplayValue>>>>,
+    /// Shell for a command that is one text. Default: `sh -lc`.
     shell: Option<At<String>>,
+    /// Working directory in the container.
     workdir: Option<At<DisplayValue>>,
+    /// Address of the Docker engine.
     endpoint: Option<At<DisplayValue>>,
+    /// True if a container created for the server outlives it.
     keep_container: Option<At<bool>>,
 }
 

@@ -59,6 +59,7 @@ pub const API_KEY_HEADER: &str = "X-API-Key";
 #[serde(default)]
 #[schemars(deny_unknown_fields, rename = "Auth")]
 struct AuthKeys {
+    /// The kind of credentials. It decides which keys apply.
     kind: Option<AuthKind>,
     /// bearer: the token.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,6 +73,7 @@ struct AuthKeys {
     /// oauth: the id of the registered client.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_id: Option<Value>,
+    /// oauth: the client secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_secret: Option<Value>,
     /// oauth: the client's private key (PKCS #8 in PEM), for client assertions instead of a secret.
@@ -80,11 +82,13 @@ struct AuthKeys {
     /// oauth: the URL of the client's metadata document.
     #[serde(skip_serializing_if = "Option::is_none")]
     client_metadata_url: Option<String>,
+    /// oauth: the requested scopes.
     #[serde(skip_serializing_if = "Option::is_none")]
     scopes: Option<Vec<String>>,
     /// oauth: the only accepted issuer.
     #[serde(skip_serializing_if = "Option::is_none")]
     issuer: Option<String>,
+    /// oauth: the grant type.
     #[serde(skip_serializing_if = "Option::is_none")]
     grant: Option<OAuthGrant>,
 }

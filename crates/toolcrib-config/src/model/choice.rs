@@ -42,6 +42,7 @@ pub enum InheritedEnv {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Manual {
+    /// The instructions.
     Text(String),
     /// A file, relative to the configuration's folder.
     File(String),

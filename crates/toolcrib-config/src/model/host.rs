@@ -46,6 +46,7 @@ group! {
 group! {
     /// The detection and application of configuration changes.
     HostReload, HostReloadKeys {
+        /// The trigger for applying a changed file.
         mode: super::policy::ReloadTrigger = super::policy::ReloadTrigger::Watch,
         /// Interval of polling the files, in addition to watching them; zero disables polling.
         poll: Period = Period::millis(1500),
@@ -76,6 +77,7 @@ words! {
 group! {
     /// The grants of all agents.
     GrantSettings, GrantsKeys {
+        /// The grants of each agent, by its name.
         members: SettingMap<MemberGrants> = SettingMap::default(),
     }
 }
@@ -83,7 +85,9 @@ group! {
 group! {
     /// The grants of one agent.
     MemberGrants, MemberKeys {
+        /// The toolsets that the agent may use.
         toolsets: Vec<String> = Vec::new(),
+        /// The agent's capabilities.
         capabilities: Vec<String> = Vec::new(),
     }
 }
@@ -102,6 +106,7 @@ words! {
 /// A secret store.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SecretStore {
+    /// The kind of store. It decides which keys apply.
     pub kind: SecretKind,
     /// file: the folder of secrets, relative to the configuration's folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -200,7 +205,9 @@ leaf!(Vec<GatewayToken>);
 group! {
     /// An issuer whose tokens the gateway accepts.
     GatewayOAuth, GatewayOAuthKeys {
+        /// The URL of the issuer.
         issuer: Option<String> = None,
+        /// The audience that a token must name.
         audience: Option<String> = None,
         /// The claim that names the agent.
         agent_claim: String = "sub".to_string(),
@@ -238,10 +245,12 @@ group! {
 #[serde(default)]
 #[schemars(rename = "Input")]
 pub struct InputSpec {
+    /// The question to the user.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
     /// True if the input is hidden while it is typed.
     pub password: bool,
+    /// The answer if the user enters nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
     /// The only valid answers.

@@ -36,7 +36,9 @@ group! {
         separator: Option<String> = None,
         /// Transforms of the name, in order.
         transforms: Transforms = Transforms::default(),
+        /// The handling of names that model providers reject.
         validity: Validity = Validity::Alias,
+        /// The handling of names that are already taken.
         on_collision: OnCollision = OnCollision::SkipTool,
         /// The version of a tool to use if a server has several: `create_issue: v2`.
         versions: BTreeMap<String, String> = BTreeMap::new(),
@@ -56,6 +58,7 @@ pub struct Transforms(pub Vec<Transform>);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Transform {
+    /// Prepended to the name, or a replacement of its start.
     Prefix(Prefix),
     /// Appended to the name.
     Suffix(String),

@@ -114,7 +114,9 @@ words! {
 group! {
     /// References to variables and secrets.
     Secrets, SecretsKeys {
+        /// `start`: at the start of the server; `load`: when the configuration is loaded.
         resolve: Resolve = Resolve::Start,
+        /// `fail_server`: only the server fails; `fail_load`: the configuration is rejected.
         on_missing: OnMissing = OnMissing::FailServer,
     }
 }
@@ -136,6 +138,8 @@ group! {
     Init, InitKeys {
         /// Free-form settings that are passed to the server.
         config: super::freeform::FreeformSettings = super::freeform::FreeformSettings::default(),
+        /// The delivery of `config`: `env` as JSON in the variable `MCP_CONFIG`, `initialize` as the experimental
+        /// capability `config`.
         config_delivery: ConfigDelivery = ConfigDelivery::Env,
         /// Experimental capabilities to declare to the server.
         client_capabilities: Vec<String> = Vec::new(),
@@ -178,7 +182,9 @@ words! {
 group! {
     /// Sessions and leases.
     SessionPolicy, SessionKeys {
+        /// The callers that share a session.
         scope: SessionScope = SessionScope::PerConversation,
+        /// The session that listed the tools: `keep` leaves it open, `ephemeral` makes it the first lease or closes it.
         discovery: DiscoverySession = DiscoverySession::Ephemeral,
         /// Maximum number of concurrent calls on one session; 0 means unlimited.
         max_in_flight: u32 = 0,
@@ -213,8 +219,11 @@ group! {
     RetryPolicy, RetryKeys {
         /// Maximum number of retries; 0 disables retries.
         max: u32 = 5,
+        /// The first delay.
         initial: Period = Period::secs(1),
+        /// The longest delay.
         max_delay: Period = Period::secs(30),
+        /// The growth of the delay from one attempt to the next.
         factor: f64 = 2.0,
         /// The random share of a delay.
         jitter: f64 = 0.25,
@@ -224,13 +233,19 @@ group! {
 group! {
     /// The handling of a lost connection.
     ReconnectPolicy, ReconnectKeys {
+        /// True if a lost connection is opened again by itself.
         auto: bool = true,
         /// True if a call or a list restarts a server that does not reconnect by itself.
         on_demand: bool = true,
+        /// Maximum number of attempts.
         max: u32 = 5,
+        /// The first delay.
         initial: Period = Period::secs(1),
+        /// The longest delay.
         max_delay: Period = Period::secs(30),
+        /// The growth of the delay from one attempt to the next.
         factor: f64 = 2.0,
+        /// The random share of a delay.
         jitter: f64 = 0.25,
     }
 }
@@ -248,9 +263,14 @@ group! {
 group! {
     /// The life cycle of a connection.
     Lifecycle, LifecycleKeys {
+        /// The time at which the server is connected. With `eager` the first list waits for it, with `background` it
+        /// does not.
         connect: Connect = Connect::Background,
+        /// Retries of a failed start.
         retry: RetryPolicy = RetryPolicy::default(),
+        /// The handling of a lost connection.
         reconnect: ReconnectPolicy = ReconnectPolicy::default(),
+        /// Liveness checks of a connection.
         liveness: Liveness = Liveness::default(),
         /// Time without further attempts after a failed connect.
         hold_off: Period = Period::ZERO,
@@ -278,11 +298,15 @@ words! {
 group! {
     /// The lists that the server is asked for.
     Discovery, DiscoveryKeys {
+        /// True if the server is asked for its tools.
         tools: bool = true,
+        /// True if the server is asked for its prompts.
         prompts: bool = true,
+        /// True if the server is asked for its resources.
         resources: bool = true,
         /// A list is requested again after this time; zero disables it.
         ttl: Period = Period::ZERO,
+        /// The effect of a list-changed notification.
         on_list_changed: OnListChanged = OnListChanged::Refresh,
         /// True if a server without tools is an error.
         require_tools: bool = false,
@@ -306,7 +330,10 @@ group! {
     ToolFilter, ToolFilterKeys {
         /// Only these are offered; an empty list offers nothing. If unset, everything is offered.
         allow: Option<Vec<String>> = None,
+        /// These are not offered.
         deny: Vec<String> = Vec::new(),
+        /// The combination of both lists: with `dominds`, `allow` makes exceptions from `deny`; with `deny_wins` it
+        /// does not.
         mode: FilterMode = FilterMode::Dominds,
         /// Additional capabilities that a tool requires, by tool name.
         requires: std::collections::BTreeMap<String, Vec<String>> = Default::default(),
@@ -330,6 +357,7 @@ group! {
         r#as: PromptsAs = PromptsAs::Snippet,
         /// Only these are offered; an empty list offers nothing. If unset, everything is offered.
         allow: Option<Vec<String>> = None,
+        /// These are not offered.
         deny: Vec<String> = Vec::new(),
         /// Replaces `naming.transforms`.
         transforms: Option<super::naming::Transforms> = None,
@@ -344,9 +372,11 @@ group! {
         r#as: ResourcesAs = ResourcesAs::Context,
         /// Only these are offered; an empty list offers nothing. If unset, everything is offered.
         allow: Option<Vec<String>> = None,
+        /// These are not offered.
         deny: Vec<String> = Vec::new(),
         /// Media types that may be read; an empty list means all.
         mime: Vec<String> = Vec::new(),
+        /// Maximum size of a resource that is read; 0 means unlimited.
         max_bytes: Size = Size(64_000),
         /// Replaces `naming.transforms`.
         transforms: Option<super::naming::Transforms> = None,
@@ -356,8 +386,11 @@ group! {
 group! {
     /// The tools, prompts and resources to offer.
     Expose, ExposeKeys {
+        /// The tools to offer.
         tools: ToolFilter = ToolFilter::default(),
+        /// The prompts to offer.
         prompts: PromptFilter = PromptFilter::default(),
+        /// The resources to offer.
         resources: ResourceFilter = ResourceFilter::default(),
     }
 }
@@ -383,11 +416,13 @@ group! {
 group! {
     /// The handling of calls.
     CallPolicy, CallsKeys {
+        /// The condition for repeating a call after a lost connection.
         retry: CallRetry = CallRetry::IfIdempotent,
         /// True if arguments are validated against the tool's schema before the call.
         validate_input: bool = false,
         /// True if a result that violates the tool's output schema is an error.
         validate_output: bool = false,
+        /// Cache of results, by tool and arguments.
         cache: ResultCache = ResultCache::default(),
     }
 }
@@ -420,8 +455,11 @@ words! {
 group! {
     /// The delivery of results.
     Results, ResultsKeys {
+        /// The format of a result; `auto` is `raw` for MCP clients and `text` elsewhere.
         format: ResultFormat = ResultFormat::Auto,
+        /// The delivery of a failure to the caller.
         error_style: ErrorStyle = ErrorStyle::Result,
+        /// The source of a failure's text.
         error_message: ErrorMessage = ErrorMessage::FirstText,
         /// Longer texts are cut; 0 means unlimited.
         max_bytes: Size = Size(0),
@@ -443,9 +481,11 @@ words! {
 group! {
     /// The handling of tools while the server is unavailable.
     Availability, AvailabilityKeys {
+        /// The handling of the tools.
         on_unavailable: OnUnavailable = OnUnavailable::Hide,
         /// The tools stay for this time.
         grace: Period = Period::secs(30),
+        /// The effect of a configuration error.
         on_config_error: OnConfigError = OnConfigError::KeepLastGood,
     }
 }
@@ -485,9 +525,13 @@ words! {
 group! {
     /// The requests that the server may send to the host.
     ClientPolicy, ClientKeys {
+        /// The folders that the server sees as roots.
         roots: Roots = Roots::Cwd,
+        /// The permission to request completions: `caller` if the caller can answer, `ask` after asking the user.
         sampling: FeatureAccess = FeatureAccess::Caller,
+        /// The permission to ask the user for input: `caller` if the caller can answer, `ask` after asking the user.
         elicitation: FeatureAccess = FeatureAccess::Caller,
+        /// The lowest level of log messages that the server is asked to send.
         logging: ServerLogLevel = ServerLogLevel::Info,
     }
 }
@@ -510,6 +554,7 @@ words! {
 group! {
     /// The access to the server.
     Access, AccessKeys {
+        /// The grant that an agent needs to use the server.
         grant: Grant = Grant::Members,
     }
 }
