@@ -7,7 +7,6 @@ use crate::id::{Id, ProgressToken};
 use crate::json::Json;
 use crate::parse_error::MalformedMessage;
 use crate::raw_json::RawJson;
-use crate::rewrite::Rewrite;
 use crate::rpc_error::RpcError;
 use crate::scanner::Span;
 use crate::version::Version;
@@ -135,16 +134,9 @@ impl Message {
 }
 
 impl Request {
-    /// Starts a rewrite of some members. All other bytes stay.
-    pub fn rewrite(&self) -> Rewrite<'_> {
-        Rewrite::new(&self.params, "params")
-    }
-}
-
-impl Notification {
-    /// Starts a rewrite of some members. All other bytes stay.
-    pub fn rewrite(&self) -> Rewrite<'_> {
-        Rewrite::new(&self.params, "params")
+    /// Returns the message with another id. All other bytes stay.
+    pub fn with_id(&self, id: &Id) -> RawJson {
+        self.params.message_with_id(id)
     }
 }
 
@@ -170,9 +162,9 @@ impl Response {
         self.body.message()
     }
 
-    /// Starts a rewrite of some members. All other bytes stay.
-    pub fn rewrite(&self) -> Rewrite<'_> {
-        Rewrite::new(&self.body, if self.error.is_some() { "error" } else { "result" })
+    /// Returns the message with another id. All other bytes stay.
+    pub fn with_id(&self, id: &Id) -> RawJson {
+        self.body.message_with_id(id)
     }
 }
 
@@ -180,6 +172,17 @@ impl Body {
     /// The complete message of this body.
     pub fn message(&self) -> &RawJson {
         &self.message
+    }
+
+    fn message_with_id(&self, id: &Id) -> RawJson {
+        let mut value = String::new();
+        id.write(&mut value);
+        let Some(span) = self.spans.id.map(PackedSpan::span) else {
+            return self.message.with_new_member("id", Json::from_trusted(&value));
+        };
+        let text = self.message.text();
+        let (before, after) = (&text[..span.start], &text[span.end..]);
+        RawJson::from_trusted([before, &value, after].concat())
     }
 
     /// The body as a value of its own. `params: null` counts as absent.
@@ -267,7 +270,64 @@ impl Body {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Message, MessageLimits, Packet, parse};
+    use proptest::prelude::*;
+
+    use crate::{Id, Message, MessageLimits, Packet, parse};
+
+    /// Returns the message with another id.
+    fn with_id(text: &str, id: &Id) -> String {
+        let raw = match parse(text, &MessageLimits::default()) {
+            Ok(Packet::One(Message::Request(request))) => request.with_id(id),
+            Ok(Packet::One(Message::Response(response))) => response.with_id(id),
+            other => panic!("{other:?}"),
+        };
+        raw.text().to_owned()
+    }
+
+    #[test]
+    fn another_id_leaves_all_other_bytes() {
+        for (text, expected) in [
+            (
+                r#"{ "jsonrpc":"2.0", "id" : 1 , "method":"m", "params":{ "id":1.0 } }"#,
+                r#"{ "jsonrpc":"2.0", "id" : "b\"c" , "method":"m", "params":{ "id":1.0 } }"#,
+            ),
+            (
+                r#"{"result":{"id":1},"jsonrpc":"2.0","id":"a\u0062"}"#,
+                r#"{"result":{"id":1},"jsonrpc":"2.0","id":"b\"c"}"#,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"m","data":{"id":1}}}"#,
+                r#"{"jsonrpc":"2.0","id":"b\"c","error":{"code":1,"message":"m","data":{"id":1}}}"#,
+            ),
+            (
+                r#"{"jsonrpc":"2.0","error":{"code":1,"message":"m"}}"#,
+                r#"{"id":"b\"c","jsonrpc":"2.0","error":{"code":1,"message":"m"}}"#,
+            ),
+        ] {
+            assert_eq!(with_id(text, &Id::from("b\"c")), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn id_is_replaced_wherever_it_stands(
+            place in 0..4usize,
+            space in "[ \\t\\r\\n]{0,3}",
+            value in prop::sample::select(vec!["null", "{\"id\":3}", "{ \"a\\u00e9\" : 1.50e+2}"]),
+        ) {
+            let message = |id: &str| {
+                let mut members = vec![
+                    "\"jsonrpc\":\"2.0\"".to_owned(),
+                    "\"method\":\"m\"".to_owned(),
+                    format!("\"params\":{value}"),
+                ];
+                members.insert(place, format!("\"id\"{space}:{space}{id}"));
+                format!("{{{}{space}}}", members.join(&format!("{space},")))
+            };
+            prop_assert_eq!(with_id(&message("1"), &Id::from(-77)), message("-77"));
+            prop_assert_eq!(with_id(&message("\"x\""), &Id::from("")), message("\"\""));
+        }
+    }
 
     #[test]
     fn unknown_params_keep_their_bytes() {

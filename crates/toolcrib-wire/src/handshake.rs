@@ -156,11 +156,6 @@ impl InitializeResult {
     pub fn server(&self) -> Option<Implementation> {
         get_object(&self.raw, "serverInfo").map(Implementation)
     }
-
-    /// Returns the server's instructions for the model.
-    pub fn instructions(&self) -> Option<Cow<'_, str>> {
-        self.raw.json().get("instructions")?.as_str()
-    }
 }
 
 /// Builds the params of `server/discover`.
@@ -225,11 +220,6 @@ impl DiscoverResult {
         get_object(&self.raw.get("_meta")?, SERVER_INFO).map(Implementation)
     }
 
-    /// Returns the server's instructions for the model.
-    pub fn instructions(&self) -> Option<Cow<'_, str>> {
-        self.raw.json().get("instructions")?.as_str()
-    }
-
     /// Returns the cache hints.
     pub fn cache(&self) -> CacheHints {
         CacheHints::from_result(self.raw.json())
@@ -274,10 +264,10 @@ mod tests {
             &Implementation::new("s", "2"),
             Some("be kind"),
         );
+        assert_eq!(full.json().get("instructions").map(Json::text), Some("\"be kind\""));
         let read = InitializeResult::read(full).unwrap();
         assert!(read.capabilities().tools());
         assert_eq!(read.server().unwrap().name().as_deref(), Some("s"));
-        assert_eq!(read.instructions().as_deref(), Some("be kind"));
 
         let minimal =
             InitializeResult::read(raw(r#"{"protocolVersion":"2024-10-07","serverInfo":"me"}"#))

@@ -1,8 +1,7 @@
 //! MCP messages as raw JSON: what routing needs is read, what policy asks for can be read, the rest stays bytes.
 //!
 //! Bytes come in as frames ([`FrameDecoder`], [`SseDecoder`]) and become messages ([`parse`]). A message is read
-//! where it stands ([`Body`], [`view`]), passed on with a few members changed ([`Rewrite`]), or built anew
-//! ([`build`]). Nothing here does IO, and nothing that a peer sends makes it panic.
+//! where it stands ([`Body`], [`view`]), passed on with another id ([`Request::with_id`]), or built anew ([`build`]). Nothing here does IO, and nothing that a peer sends makes it panic.
 //!
 //! ```
 //! use toolcrib_wire::{Id, MessageLimits, Message, Packet, parse};
@@ -11,10 +10,10 @@
 //! let Ok(Packet::One(Message::Request(call))) = parse(&line[..], &MessageLimits::default()) else {
 //!     panic!("a request");
 //! };
-//! let onward = call.rewrite().id(&Id::from("a-1")).name("log").finish();
+//! let onward = call.with_id(&Id::from("a-1"));
 //! assert_eq!(
 //!     onward.text(),
-//!     r#"{"jsonrpc":"2.0","id":"a-1","method":"tools/call","params":{"name":"log","arguments":{"n": 1.0}}}"#
+//!     r#"{"jsonrpc":"2.0","id":"a-1","method":"tools/call","params":{"name":"git_log","arguments":{"n": 1.0}}}"#
 //! );
 //! ```
 
@@ -38,7 +37,6 @@ mod plain_bytes;
 mod quoting;
 mod raw_json;
 mod repeated_head;
-mod rewrite;
 mod rpc_error;
 mod scan_error;
 mod scanner;
@@ -72,7 +70,6 @@ pub use parse::{parse, parse_with_guard, recover_id};
 pub use parse_error::{MalformedMessage, MessageKind, ParseError};
 pub use raw_json::{RawJson, TextGuard};
 pub use repeated_head::repeated_digits;
-pub use rewrite::Rewrite;
 pub use rpc_error::{RpcError, code};
-pub use sse::{KEEP_ALIVE, SseDecoder, SseEvent, SseItem, SseTooLarge, write_retry};
+pub use sse::{KEEP_ALIVE, SseDecoder, SseEvent, SseItem, SseTooLarge};
 pub use version::{CancelMethod, Channel, Era, Version};

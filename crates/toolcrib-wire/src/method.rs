@@ -41,13 +41,13 @@ pub const ELICIT: &str = "elicitation/create";
 /// Lists the client's roots.
 pub const ROOTS_LIST: &str = "roots/list";
 /// Gets the state of a task.
-pub const TASKS_GET: &str = "tasks/get";
+const TASKS_GET: &str = "tasks/get";
 /// Gets the result of a task.
-pub const TASKS_RESULT: &str = "tasks/result";
+const TASKS_RESULT: &str = "tasks/result";
 /// Cancels a task.
-pub const TASKS_CANCEL: &str = "tasks/cancel";
+const TASKS_CANCEL: &str = "tasks/cancel";
 /// Lists tasks.
-pub const TASKS_LIST: &str = "tasks/list";
+const TASKS_LIST: &str = "tasks/list";
 /// Cancels a request.
 pub const CANCELLED: &str = "notifications/cancelled";
 /// Reports progress of a request.
@@ -69,7 +69,7 @@ pub const SUBSCRIPTION_ACKNOWLEDGED: &str = "notifications/subscriptions/acknowl
 /// An elicitation by URL has finished.
 pub const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";
 /// The state of a task has changed.
-pub const TASK_STATUS: &str = "notifications/tasks/status";
+const TASK_STATUS: &str = "notifications/tasks/status";
 
 /// The side that may send a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

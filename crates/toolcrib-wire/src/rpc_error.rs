@@ -19,8 +19,6 @@ pub mod code {
     pub const INTERNAL_ERROR: i64 = -32603;
     /// Legacy era only. The modern era uses [`INVALID_PARAMS`].
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
-    /// 2025-11-25 only.
-    pub const URL_ELICITATION_REQUIRED: i64 = -32042;
     /// Modern era: an HTTP header differs from the body, or a required header is missing.
     pub const HEADER_MISMATCH: i64 = -32020;
     /// Modern era: the request needs a capability that the client did not declare.
@@ -86,13 +84,6 @@ impl RpcError {
             .string("requested", requested.as_str())
             .finish();
         RpcError::new(code::UNSUPPORTED_VERSION, "unsupported protocol version").with_data(data)
-    }
-
-    /// `required` has the form of client capabilities.
-    pub fn missing_client_capability(required: Json<'_>) -> Self {
-        let data = ObjectWriter::new().json("requiredCapabilities", required).finish();
-        RpcError::new(code::MISSING_CLIENT_CAPABILITY, "missing required client capability")
-            .with_data(data)
     }
 
     /// Returns whether only a server of the modern era sends this code. Any other error to a probe means that the

@@ -7,9 +7,9 @@ use crate::scanner::Span;
 
 /// Change of one member: a new value, or its removal.
 #[derive(Debug, Clone)]
-pub(crate) struct MemberChange {
-    pub(crate) key: String,
-    pub(crate) value: Option<RawJson>,
+struct MemberChange {
+    key: String,
+    value: Option<RawJson>,
 }
 
 impl RawJson {
@@ -22,7 +22,7 @@ impl RawJson {
         let changes =
             changes.into_iter().map(|(key, value)| MemberChange { key: key.to_owned(), value });
         let mut splice = Splice::new(self.text());
-        splice.change_members(0..self.text().len(), changes.collect(), Vec::new());
+        splice.change_members(changes.collect());
         RawJson::from_trusted(splice.finish())
     }
 
@@ -70,26 +70,15 @@ impl<'a> Splice<'a> {
         self.replacements.push((span, text.into()));
     }
 
-    /// Changes members of the object in the range `object`. The members in `front` are known to be absent; they alone
-    /// need no scan.
-    pub(crate) fn change_members(
-        &mut self,
-        object: Span,
-        changes: Vec<MemberChange>,
-        mut front: Vec<MemberChange>,
-    ) {
-        if !self.text[object.clone()].starts_with('{') {
+    /// Changes members of the object. A text that is not an object stays.
+    fn change_members(&mut self, mut changes: Vec<MemberChange>) {
+        if changes.is_empty() || !self.text.starts_with('{') {
             return;
         }
-        let mut is_empty = self.text[object.start + 1..].trim_start().starts_with('}');
-        if !changes.is_empty() {
-            let members = member_spans(self.text, object.clone());
-            is_empty = self.remove_members(&members, &changes);
-            front.extend(
-                changes.into_iter().filter(|change| !self.replace_values(&members, change)),
-            );
-        }
-        self.insert_front(object.start + 1, &front, is_empty);
+        let members = member_spans(self.text);
+        let is_empty = self.remove_members(&members, &changes);
+        changes.retain(|change| !self.replace_values(&members, change));
+        self.insert_front(&changes, is_empty);
     }
 
     pub(crate) fn finish(mut self) -> String {
@@ -138,7 +127,7 @@ impl<'a> Splice<'a> {
         kept_count == 0
     }
 
-    fn insert_front(&mut self, at: usize, front: &[MemberChange], is_empty: bool) {
+    fn insert_front(&mut self, front: &[MemberChange], is_empty: bool) {
         let mut text = String::new();
         for (key, value) in
             front.iter().filter_map(|change| Some((&change.key, change.value.as_ref()?)))
@@ -152,7 +141,7 @@ impl<'a> Splice<'a> {
         }
         if !text.is_empty() {
             text.push_str(if is_empty { "" } else { "," });
-            self.replace(at..at, text);
+            self.replace(1..1, text);
         }
     }
 }
@@ -164,17 +153,11 @@ struct MemberSpan {
     value: Span,
 }
 
-fn member_spans(text: &str, object: Span) -> Vec<MemberSpan> {
-    let base = object.start;
-    let inner = &text[object];
-    let mut walk = ContainerIter::new(inner, b'{');
+fn member_spans(text: &str) -> Vec<MemberSpan> {
+    let mut walk = ContainerIter::new(text, b'{');
     let mut members = Vec::new();
     while let Some((key, value)) = walk.next_member() {
-        members.push(MemberSpan {
-            key: key.read(inner).into_owned(),
-            start: base + key.span.start,
-            value: base + value.start..base + value.end,
-        });
+        members.push(MemberSpan { key: key.read(text).into_owned(), start: key.span.start, value });
     }
     members
 }

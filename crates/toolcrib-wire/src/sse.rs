@@ -73,11 +73,6 @@ impl SseEvent {
 /// A comment that keeps the stream from timing out.
 pub const KEEP_ALIVE: &[u8] = b":\n\n";
 
-/// Writes the time that a client should wait before it reconnects.
-pub fn write_retry(milliseconds: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(format!("retry: {milliseconds}\n\n").as_bytes());
-}
-
 /// Accepts a stream in chunks of any size and returns its events. Each byte is searched once, however the chunks
 /// fall. The buffer holds at most one event within the limit and the last chunk.
 #[derive(Debug)]
@@ -410,9 +405,8 @@ mod tests {
     }
 
     #[test]
-    fn written_retry_and_keep_alive_are_read_back() {
-        let mut out = KEEP_ALIVE.to_vec();
-        write_retry(20, &mut out);
+    fn retry_and_keep_alive_are_read() {
+        let out = [KEEP_ALIVE, b"retry: 20\n\n"].concat();
         let decoded = decode([&out[..]], 99);
         assert_eq!((decoded.items, decoded.retry), (vec![Ok(SseItem::Comment)], Some(20)));
     }

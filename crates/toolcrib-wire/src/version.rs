@@ -60,8 +60,6 @@ impl Version {
     pub const NEWEST_LEGACY: Version = Version::V2025_11_25;
     /// The newest version.
     pub const NEWEST: Version = Version::V2026_07_28;
-    /// The version of an HTTP request without a version header.
-    pub const WITHOUT_HEADER: Version = Version::V2025_03_26;
 
     /// Returns the text of the version.
     pub fn as_str(&self) -> &str {
@@ -89,30 +87,14 @@ impl Version {
         !matches!(self, Version::Unknown(_)) && self.as_str() >= other.as_str()
     }
 
-    /// Returns whether this version has batches. Batches are read in all versions, because some peers ignore the
-    /// rule.
-    pub fn has_batches(&self) -> bool {
-        *self == Version::V2025_03_26
-    }
-
     /// Returns whether HTTP requests carry a version header (after the handshake, if there is one).
     pub fn has_version_header(&self) -> bool {
         self.is_since(&Version::V2025_06_18)
     }
 
-    /// Returns whether Streamable HTTP has sessions, a GET stream and resumption by `Last-Event-ID`.
-    pub fn has_http_sessions(&self) -> bool {
-        self.is_since(&Version::V2025_03_26) && self.era() == Some(Era::Legacy)
-    }
-
     /// Returns whether HTTP requests repeat method and name in headers, and every result has a `resultType`.
     pub fn is_modern(&self) -> bool {
         self.era() == Some(Era::Modern)
-    }
-
-    /// Returns whether tools may have an output schema, and results structured content.
-    pub fn has_structured_content(&self) -> bool {
-        self.is_since(&Version::V2025_06_18)
     }
 
     /// Returns the version with which a server of the legacy era answers a request for this version: the same version
@@ -196,9 +178,7 @@ mod tests {
         let having = |duty: fn(&Version) -> bool| -> Vec<_> {
             Version::KNOWN.into_iter().filter(duty).map(|version| version.to_string()).collect()
         };
-        assert_eq!(having(Version::has_batches), ["2025-03-26"]);
         assert_eq!(having(Version::has_version_header), ["2025-06-18", "2025-11-25", "2026-07-28"]);
-        assert_eq!(having(Version::has_http_sessions), ["2025-03-26", "2025-06-18", "2025-11-25"]);
         assert_eq!(having(Version::is_modern), ["2026-07-28"]);
     }
 

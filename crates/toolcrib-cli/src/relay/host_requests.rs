@@ -36,7 +36,7 @@ impl HostRequests {
         };
         let forwarding = match client_id == host_id {
             true => Forwarding::Unchanged,
-            false => Forwarding::Rewritten(request.rewrite().id(&client_id).finish()),
+            false => Forwarding::Rewritten(request.with_id(&client_id)),
         };
         if self.open.len() == MAX_OPEN {
             self.open.pop_front();
@@ -51,9 +51,7 @@ impl HostRequests {
         let Some(id) = &answer.id else { return Forwarding::Unchanged };
         match self.remove_request(|request_ids| request_ids.client_id == *id) {
             Some(request_ids) if request_ids.host_id == *id => Forwarding::Unchanged,
-            Some(request_ids) => {
-                Forwarding::Rewritten(answer.rewrite().id(&request_ids.host_id).finish())
-            }
+            Some(request_ids) => Forwarding::Rewritten(answer.with_id(&request_ids.host_id)),
             None => Forwarding::Drop,
         }
     }

@@ -231,7 +231,7 @@ impl RelayState {
     fn apply_success(&mut self, request_kind: ClientRequest) {
         match request_kind {
             ClientRequest::Initialize(request) => {
-                self.initialize = Some(request.rewrite().id(&Id::from(INITIALIZE_ID)).finish());
+                self.initialize = Some(request.with_id(&Id::from(INITIALIZE_ID)));
             }
             ClientRequest::SetLogLevel(log_level) => self.log_level = Some(log_level),
             ClientRequest::Subscribe(uri)

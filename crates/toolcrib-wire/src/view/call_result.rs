@@ -1,7 +1,7 @@
 //! The result of a tool call.
 
 use crate::envelope::Body;
-use crate::json::{Json, JsonKind};
+use crate::json::Json;
 use crate::raw_json::RawJson;
 use crate::view::content::ContentBlock;
 use crate::view::field_error::{self, FieldError};
@@ -28,7 +28,6 @@ pub struct CallToolResult {
     meta: Option<RawJson>,
     is_error: bool,
     result_type: ResultType,
-    field_errors: Vec<FieldError>,
 }
 
 impl ResultType {
@@ -75,15 +74,12 @@ impl CallToolResult {
 
     fn from_members(raw: &RawJson, members: [Option<Json<'_>>; MEMBERS.len()]) -> Self {
         let [content, structured, meta, is_error, result_type] = members;
-        let mut field_errors = Vec::new();
-        field_errors.extend(field_error::require_member(content, "content", JsonKind::Array).err());
         CallToolResult {
             content: content.map(|json| raw.part(json)),
             structured_content: structured.map(|json| raw.part(json)),
             meta: meta.map(|json| raw.part(json)),
-            is_error: read_is_error(is_error, &mut field_errors),
+            is_error: read_is_error(is_error),
             result_type: ResultType::read(result_type),
-            field_errors,
             raw: raw.clone(),
         }
     }
@@ -119,26 +115,12 @@ impl CallToolResult {
     pub fn result_type(&self) -> &ResultType {
         &self.result_type
     }
-
-    /// Errors in single members. The result is usable nevertheless.
-    pub fn field_errors(&self) -> &[FieldError] {
-        &self.field_errors
-    }
 }
 
 /// Reads `isError`. A value that is not a boolean counts as an error, because the call may have failed.
-fn read_is_error(value: Option<Json<'_>>, field_errors: &mut Vec<FieldError>) -> bool {
-    let Some(value) = value.filter(|value| !value.is_null()) else {
-        return false;
-    };
-    value.as_bool().unwrap_or_else(|| {
-        field_errors.push(FieldError::WrongType {
-            field: "isError",
-            expected: JsonKind::Bool,
-            found: value.kind(),
-        });
-        true
-    })
+fn read_is_error(value: Option<Json<'_>>) -> bool {
+    let value = value.filter(|value| !value.is_null());
+    value.is_some_and(|value| value.as_bool().unwrap_or(true))
 }
 
 #[cfg(test)]
@@ -171,26 +153,22 @@ mod tests {
         assert_eq!(kinds, ["text", "new"]);
         assert_eq!(result.structured_content().unwrap().text(), "[1.0]");
         assert_eq!(result.meta().unwrap().text(), r#"{"k":1}"#);
-        assert!(result.is_error() && result.field_errors().is_empty());
+        assert!(result.is_error());
     }
 
     #[test]
     fn non_boolean_is_error_counts_as_an_error() {
-        for (member, is_error, field_errors) in [
-            ("", false, 0),
-            (r#","isError":false"#, false, 0),
-            (r#","isError":null"#, false, 0),
-            (r#","isError":true"#, true, 0),
-            (r#","isError":"true""#, true, 1),
+        for (member, is_error) in [
+            ("", false),
+            (r#","isError":false"#, false),
+            (r#","isError":null"#, false),
+            (r#","isError":true"#, true),
+            (r#","isError":"true""#, true),
         ] {
             let result = read(&format!(r#"{{"content":[]{member}}}"#));
-            assert_eq!(
-                (result.is_error(), result.field_errors().len()),
-                (is_error, field_errors),
-                "{member}"
-            );
+            assert_eq!(result.is_error(), is_error, "{member}");
         }
-        assert_eq!(read("{}").field_errors(), [FieldError::Missing { field: "content" }]);
+        assert!(!read("{}").is_error());
         let twice = read(r#"{"isError":true,"content":[1],"isError":false,"content":[]}"#);
         assert!(!twice.is_error() && twice.content().next().is_none(), "the last duplicate counts");
     }

@@ -121,11 +121,6 @@ impl ServerCapabilities {
         is_true(&self.0, "resources", "listChanged")
     }
 
-    /// Subscriptions to single resources.
-    pub fn resource_subscriptions(&self) -> bool {
-        is_true(&self.0, "resources", "subscribe")
-    }
-
     /// Log messages.
     pub fn logging(&self) -> bool {
         has(&self.0, &["logging"])
@@ -182,7 +177,7 @@ mod tests {
             r#"{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{},"extensions":{"a/b":{"x":1}}}"#,
         ));
         assert!(server.tools() && server.tools_changes() && server.resources() && server.logging());
-        assert!(server.resource_subscriptions() && !server.resources_changes());
+        assert!(!server.resources_changes());
         assert!(!server.prompts() && !server.prompts_changes() && !server.completions());
         assert_eq!(server.extension("a/b"), Some(raw(r#"{"x":1}"#)));
     }

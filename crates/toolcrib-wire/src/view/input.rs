@@ -6,7 +6,6 @@ use crate::json::{Json, JsonKind};
 use crate::object_writer::ObjectWriter;
 use crate::raw_json::RawJson;
 use crate::view::field_error::{self, FieldError};
-use crate::view::prompt::{PromptMessage, messages};
 
 /// A result that asks for input. The client repeats the call with the responses and the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,10 +51,6 @@ pub enum ElicitAction {
     /// The person has dismissed the elicitation.
     Cancel,
 }
-
-/// The params of `sampling/createMessage`, with all members.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CreateMessageParams(RawJson);
 
 impl InputRequired {
     /// Reads an `input_required` result. A result without requests and state is an error, because the call could not
@@ -154,11 +149,6 @@ impl ElicitParams {
     pub fn url(&self) -> Option<Cow<'_, str>> {
         self.0.json().get("url")?.as_str()
     }
-
-    /// 2025-11-25 only.
-    pub fn elicitation_id(&self) -> Option<Cow<'_, str>> {
-        self.0.json().get("elicitationId")?.as_str()
-    }
 }
 
 /// Builds the response to an elicitation.
@@ -169,38 +159,6 @@ pub fn elicit_result(action: ElicitAction, content: Option<Json<'_>>) -> RawJson
         ElicitAction::Cancel => "cancel",
     };
     ObjectWriter::new().string("action", action).json_if("content", content).finish()
-}
-
-impl CreateMessageParams {
-    /// Wraps the raw params.
-    pub fn new(params: RawJson) -> Self {
-        CreateMessageParams(params)
-    }
-
-    /// Returns the raw JSON with all members.
-    pub fn raw(&self) -> &RawJson {
-        &self.0
-    }
-
-    /// Returns the messages.
-    pub fn messages(&self) -> Vec<PromptMessage> {
-        messages(&self.0)
-    }
-
-    /// Returns the system prompt.
-    pub fn system_prompt(&self) -> Option<Cow<'_, str>> {
-        self.0.json().get("systemPrompt")?.as_str()
-    }
-
-    /// Returns the token limit.
-    pub fn max_tokens(&self) -> Option<i64> {
-        self.0.json().get("maxTokens")?.as_i64()
-    }
-
-    /// The tools that the model may use, if the client supports them.
-    pub fn tools(&self) -> Option<RawJson> {
-        self.0.get("tools")
-    }
 }
 
 #[cfg(test)]
@@ -250,17 +208,5 @@ mod tests {
             r#"{"action":"accept","content":{}}"#
         );
         assert_eq!(elicit_result(ElicitAction::Decline, None).text(), r#"{"action":"decline"}"#);
-    }
-
-    #[test]
-    fn sampling_params_expose_messages_and_limits() {
-        let ask = CreateMessageParams::new(raw(
-            r#"{"messages":[{"role":"user","content":{}}],"maxTokens":9,"systemPrompt":"s"}"#,
-        ));
-        assert_eq!(
-            (ask.messages().len(), ask.max_tokens(), ask.system_prompt().as_deref()),
-            (1, Some(9), Some("s"))
-        );
-        assert_eq!(ask.tools(), None);
     }
 }

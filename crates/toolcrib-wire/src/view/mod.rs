@@ -18,8 +18,7 @@ pub use capabilities::{ClientCapabilities, ServerCapabilities};
 pub use content::{ContentBlock, ParsedContent};
 pub use field_error::FieldError;
 pub use input::{
-    CreateMessageParams, ElicitAction, ElicitMode, ElicitParams, InputRequest, InputRequired,
-    elicit_result,
+    ElicitAction, ElicitMode, ElicitParams, InputRequest, InputRequired, elicit_result,
 };
 pub use log_level::LogLevel;
 pub use page::{BadItem, ListItem, Page, PageWarning};

@@ -109,7 +109,8 @@ impl GetPromptResult {
 
     /// Returns the messages.
     pub fn messages(&self) -> Vec<PromptMessage> {
-        messages(&self.0)
+        let list = self.0.json().get("messages").unwrap_or(Json::NULL);
+        list.items().map(|item| PromptMessage(self.0.part(item))).collect()
     }
 }
 
@@ -136,12 +137,6 @@ impl PromptMessage {
             _ => vec![ContentBlock::new(self.0.part(content))],
         }
     }
-}
-
-/// Returns the `messages` of a prompt or of a sampling request.
-pub(crate) fn messages(raw: &RawJson) -> Vec<PromptMessage> {
-    let list = raw.json().get("messages").unwrap_or(Json::NULL);
-    list.items().map(|item| PromptMessage(raw.part(item))).collect()
 }
 
 #[cfg(test)]
