@@ -73,6 +73,7 @@ pub fn check_files(files: &[SourceFile]) -> TidyReport {
         report.findings.extend(rust::check_length(file));
         report.findings.extend(rust::check_unfinished(file));
         report.findings.extend(rust::check_lints(file));
+        report.findings.extend(rust::check_installed_programs(file));
         report.findings.extend(leaks::check_machine_paths(file));
         report.findings.extend(leaks::check_registry_hosts(file));
         report.findings.extend(leaks::check_file_size(file));
@@ -137,6 +138,7 @@ mod tests {
                 &("//! B.\n".to_owned() + &"fn b() {}\n".repeat(800)),
             ),
             SourceFile::new("crates/a/Cargo.toml", "[package]\n"),
+            SourceFile::new("crates/a/tests/e.rs", "//! E.\nuse toolcrib_testkit::peers;\n"),
             SourceFile::new("crates/toolcrib/src/store.rs", "//! S.\nuse crate::host;\n"),
             SourceFile::new("ARCHITECTURE.md", &long),
             SourceFile::new("crates/a/src/c.rs", relative),
@@ -155,6 +157,7 @@ mod tests {
             "comment-subject",
             "file-length",
             "file-size",
+            "installed-program",
             "links",
             "lints",
         ];

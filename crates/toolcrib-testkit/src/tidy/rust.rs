@@ -12,6 +12,13 @@ const MACROS: [&str; 3] =
     [concat!("to", "do!"), concat!("unimple", "mented!"), concat!("d", "bg!")];
 const SKIPPED_TESTS: [&str; 2] = [concat!("#[", "ignore"), concat!("```", "ignore")];
 
+/// Folders of crates that may use installed programs.
+const MAY_NEED_PROGRAMS: [&str; 3] =
+    ["crates/toolcrib-e2e/", "crates/toolcrib-cli/", "crates/toolcrib-testkit/"];
+/// Items of this crate that start installed programs.
+const INSTALLED_PROGRAMS: [&str; 5] =
+    ["peers::", "toolcrib_testkit::peers", "openid_provider", "OpenIdProvider", "run_suite"];
+
 /// Checks that the first line states the file's purpose.
 pub(super) fn check_purpose_line(file: &SourceFile) -> Option<Finding> {
     let good = file.text.starts_with("//! ");
@@ -77,6 +84,19 @@ pub(super) fn check_lints(file: &SourceFile) -> Option<Finding> {
     };
     (is_member && !inherits(&file.text))
         .then(|| finding("lints", file, 1, "needs `[lints]` with `workspace = true`"))
+}
+
+/// Finds tests of installed programs outside of the crates that may need them. The other crates' tests run on
+/// any machine.
+pub(super) fn check_installed_programs(file: &SourceFile) -> Vec<Finding> {
+    let may_need = MAY_NEED_PROGRAMS.iter().any(|folder| file.path.starts_with(folder));
+    if !file.is_rust() || !file.path.starts_with("crates/") || may_need {
+        return Vec::new();
+    }
+    findings_by_line("installed-program", file, |line| {
+        let name = INSTALLED_PROGRAMS.iter().find(|name| has_word(line, name))?;
+        Some(format!("`{name}` needs installed programs: move the test to toolcrib-e2e"))
+    })
 }
 
 #[cfg(test)]
@@ -151,5 +171,15 @@ mod tests {
         assert!(manifest("[package]\nname = \"a\"\n").is_some());
         assert!(manifest("[lints]\n\n[dependencies]\nworkspace = true\n").is_some());
         assert!(check_lints(&SourceFile::new("Cargo.toml", "[workspace]\n")).is_none());
+    }
+
+    #[test]
+    fn installed_programs_are_found_outside_of_end_to_end_tests() {
+        let uses = |path: &str| {
+            check_installed_programs(&SourceFile::new(path, "use toolcrib_testkit::peers;\n")).len()
+        };
+        assert_eq!(uses("crates/toolcrib-upstream/tests/it/main.rs"), 1);
+        assert_eq!(uses("crates/toolcrib-e2e/tests/it/main.rs"), 0);
+        assert_eq!(uses("crates/toolcrib-cli/tests/it/main.rs"), 0);
     }
 }
