@@ -16,6 +16,7 @@ mod process;
 mod secrets;
 mod sse;
 mod streamable_http;
+mod streamable_http_reqwest;
 mod supervise;
 mod test_host;
 mod third_party;

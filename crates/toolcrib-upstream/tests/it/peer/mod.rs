@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::timeout;
 use toolcrib_config::model::choice::{AllowList, InheritedEnv};
+use toolcrib_config::model::host::HttpMode;
 use toolcrib_config::model::transport::{DisplayValue, FramingMode, ProcessEnv, Stdio, Transport};
 use toolcrib_testkit::scripted::{Script, server_binary};
 use toolcrib_upstream::conn::peer::{
@@ -135,6 +136,7 @@ impl TestHost {
             credentials: Credentials::None,
             tls: &Tls::default(),
             permissions: self.permissions,
+            http_mode: HttpMode::Auto,
             mask: SecretMask::default(),
         };
         with_time_limit(open(transport, &opening)).await
