@@ -16,7 +16,7 @@ use toolcrib_upstream::auth::{Accounts, LoginStart, ProtectedServer};
 use toolcrib_upstream::conn::peer::{CallOptions, HandlerFuture, RequestHandler, ServerRequest};
 use toolcrib_upstream::conn::{
     Conn, ConnContext, ConnEvent, ConnListener, ConnSettings, ConnSetup, ConnUpdate, Demand,
-    Failure, ServerLimit, Session, SessionClient, TraitCache,
+    Failure, ServerLimit, Session, SessionClient, SharedHttpMode, TraitCache,
 };
 use toolcrib_upstream::process::{GracePeriods, Instance};
 use toolcrib_upstream::secrets::{CredentialStore, SecretSources, StorageMode, StoreContext};
@@ -309,6 +309,7 @@ fn setup(spec: ServerSpec, instance: Instance, accounts: Accounts) -> Fallible<C
             tls: Tls::default(),
             accounts,
             permissions: Permissions { spawn: false, network: true, docker: false }.into(),
+            http_mode: SharedHttpMode::default(),
             graces: GracePeriods::default(),
             traits: TraitCache::default(),
             server_limit: ServerLimit::default(),

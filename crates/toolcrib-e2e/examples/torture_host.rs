@@ -14,7 +14,7 @@ use toolcrib_config::{FileLookup, Lookup, Workspace, compile};
 use toolcrib_upstream::auth::Accounts;
 use toolcrib_upstream::conn::peer::{CallOptions, CallTimeouts, RefuseRequests};
 use toolcrib_upstream::conn::{
-    ConnContext, ConnUpdate, Demand, ServerLimit, SessionClient, TraitCache,
+    ConnContext, ConnUpdate, Demand, ServerLimit, SessionClient, SharedHttpMode, TraitCache,
 };
 use toolcrib_upstream::process::{Containment, GracePeriods, Instance};
 use toolcrib_upstream::secrets::{CredentialStore, SecretSources, StorageMode, StoreContext};
@@ -94,6 +94,7 @@ fn conn_context(state: &Path) -> Result<ConnContext, BoxError> {
         sources: SecretSources::new(store, store_context),
         tls: Tls::default(),
         permissions: Permissions { spawn: true, network: true, docker: true }.into(),
+        http_mode: SharedHttpMode::default(),
         graces: GracePeriods { close: quick, terminate: quick, kill: Duration::from_secs(5) },
         traits: TraitCache::default(),
         server_limit: ServerLimit::default(),

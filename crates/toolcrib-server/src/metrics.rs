@@ -3,6 +3,10 @@
 //! The counters exist elsewhere already, and this module only renders them; a metrics framework would count everything
 //! twice. Labels name existing servers and tools, so their number is bounded. A principal sees only the series of
 //! servers that are visible to it.
+//!
+//! The crate `prometheus-client` would change the output: it encodes OpenMetrics, whose `HELP` and `TYPE` lines name
+//! a counter without `_total`, and which ends with `# EOF`. Scrapers of the text format 0.0.4 would lose the types of
+//! all counters. Its registry is also built once, while the series here depend on the principal of each request.
 
 use std::collections::HashMap;
 use std::fmt::{Display, Write};

@@ -11,7 +11,9 @@ use toolcrib_config::model::host;
 use toolcrib_config::{Config, Problem, ServerSpec};
 use toolcrib_upstream::auth::Accounts;
 use toolcrib_upstream::conn::peer::RefuseRequests;
-use toolcrib_upstream::conn::{ConnContext, ConnUpdate, ServerLimit, SessionClient, TraitCache};
+use toolcrib_upstream::conn::{
+    ConnContext, ConnUpdate, ServerLimit, SessionClient, SharedHttpMode, TraitCache,
+};
 use toolcrib_upstream::process::{ContainmentStatus, GracePeriods, Instance};
 use toolcrib_upstream::secrets::{
     CredentialStore, CredentialStoreError, SecretSources, StorageStatus, StoreContext,
@@ -190,6 +192,8 @@ fn build_context(
     let sources = SecretSources::new(credential_store, means);
     sources.configure(config);
     let host::HostPermissions { spawn, network, docker } = config.host.permissions;
+    let http_mode = SharedHttpMode::default();
+    http_mode.set(config.gateway.http);
     ConnContext {
         instance,
         env,
@@ -197,6 +201,7 @@ fn build_context(
         tls,
         accounts,
         permissions: Permissions { spawn, network, docker }.into(),
+        http_mode,
         graces: GracePeriods::default(),
         traits: TraitCache::default(),
         server_limit: ServerLimit::default(),

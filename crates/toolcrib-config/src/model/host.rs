@@ -182,8 +182,20 @@ group! {
         tokens: Option<Vec<GatewayToken>> = None,
         /// An issuer whose tokens are accepted.
         oauth: GatewayOAuth = GatewayOAuth::default(),
+        /// The HTTP/1.1 implementation for clients, and for servers at `http://` addresses.
+        http: HttpMode = HttpMode::Auto,
         /// Limits for each principal.
         limits: GatewayLimits = GatewayLimits::default(),
+    }
+}
+
+words! {
+    /// The HTTP/1.1 implementation.
+    HttpMode {
+        /// The host's own implementation for the usual requests, and hyper for all others.
+        Auto = "auto",
+        /// hyper for every connection of a client, and reqwest for every server.
+        Hyper = "hyper",
     }
 }
 

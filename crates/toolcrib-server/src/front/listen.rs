@@ -20,6 +20,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+use toolcrib_config::model::host::HttpMode;
 use toolcrib_upstream::process::open_file_limit;
 use toolcrib_upstream::write_batch::SocketWriter;
 
@@ -154,11 +155,25 @@ async fn serve_connection(
     (origin, state): (ConnectionOrigin, Arc<ConnectionState>),
     slot: &ThreadSlot,
 ) {
-    let serving =
-        fast_path::serve(&front, stream, (origin, &state), slot.busy_poll.clone(), socket_writer);
-    if let Some(rest) = serving.await {
-        // Boxed, because most connections never need it.
-        Box::pin(serve_with_hyper(rest, front, router, (origin, state))).await;
+    // The configuration selects the HTTP implementation.
+    tokio::select! {
+        biased;
+        () = front.wait_configured() => {}
+        () = front.wait_closing() => return,
+    }
+    // Boxed, because most connections never need hyper.
+    match front.host.config().gateway.http {
+        HttpMode::Auto => {
+            let (origin_and_state, busy_poll) = ((origin, &*state), slot.busy_poll.clone());
+            let serving =
+                fast_path::serve(&front, stream, origin_and_state, busy_poll, socket_writer);
+            if let Some(rest) = serving.await {
+                Box::pin(serve_with_hyper(rest, front, router, (origin, state))).await;
+            }
+        }
+        HttpMode::Hyper => {
+            Box::pin(serve_with_hyper(stream, front, router, (origin, state))).await;
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use tokio::io::{
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use toolcrib::Host;
+use toolcrib_config::model::host::HttpMode;
 use toolcrib_server::gateway::{ClientIdentity, Gateway};
 use toolcrib_testkit::scripted::{Script, server_binary};
 
@@ -36,6 +37,7 @@ pub(crate) async fn wait_until(holds: impl Fn() -> bool) {
 pub(crate) struct TestHost {
     pub(crate) folder: TempDir,
     pub(crate) host: Host,
+    pub(crate) http_mode: HttpMode,
 }
 
 impl TestHost {
@@ -46,17 +48,31 @@ impl TestHost {
 
     /// Like `new`, with additional sections of the file: `host`, `gateway`.
     pub(crate) async fn with(extra: &Value, servers: &[(&str, Script, Value)]) -> Self {
+        Self::start_with(HttpMode::Auto, extra, servers).await
+    }
+
+    /// Like `new`, with an HTTP mode.
+    pub(crate) async fn start(mode: HttpMode, servers: &[(&str, Script, Value)]) -> Self {
+        Self::start_with(mode, &json!({}), servers).await
+    }
+
+    /// Like `with`, with an HTTP mode.
+    pub(crate) async fn start_with(
+        http_mode: HttpMode,
+        extra: &Value,
+        servers: &[(&str, Script, Value)],
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("root")).unwrap();
-        write_config(&folder, extra, servers);
+        write_config(&folder, http_mode, extra, servers);
         let (root, state) = (folder.path().join("root"), folder.path().join("state"));
         let host = with_timeout(Host::builder(root, state).start()).await.unwrap();
         with_timeout(host.wait_until_settled()).await;
-        TestHost { folder, host }
+        TestHost { folder, host, http_mode }
     }
 
     pub(crate) fn servers(&self, servers: &[(&str, Script, Value)]) {
-        write_config(&self.folder, &json!({}), servers);
+        write_config(&self.folder, self.http_mode, &json!({}), servers);
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -65,7 +81,8 @@ impl TestHost {
 
     /// Rewrites the file with the same servers and one reserved tool name.
     pub(crate) fn reserve(&self, tool: &str, servers: &[(&str, Script, Value)]) {
-        write_config(&self.folder, &json!({"host": {"reserved_tools": [tool]}}), servers);
+        let extra = json!({"host": {"reserved_tools": [tool]}});
+        write_config(&self.folder, self.http_mode, &extra, servers);
     }
 
     /// Messages that a server has received.
@@ -102,7 +119,12 @@ fn log_path(folder: &TempDir, name: &str) -> PathBuf {
     folder.path().join(format!("{name}.log"))
 }
 
-fn write_config(folder: &TempDir, extra: &Value, servers: &[(&str, Script, Value)]) {
+fn write_config(
+    folder: &TempDir,
+    http_mode: HttpMode,
+    extra: &Value,
+    servers: &[(&str, Script, Value)],
+) {
     let entries: serde_json::Map<String, Value> = servers
         .iter()
         .map(|(name, script, policy)| {
@@ -118,6 +140,9 @@ fn write_config(folder: &TempDir, extra: &Value, servers: &[(&str, Script, Value
     let mut file = json!({"version": 1, "servers": entries});
     for (key, value) in extra.as_object().into_iter().flatten() {
         file[key] = value.clone();
+    }
+    if http_mode != HttpMode::Auto {
+        file["gateway"]["http"] = json!(http_mode.as_str());
     }
     std::fs::write(folder.path().join("root/toolcrib.yaml"), file.to_string()).unwrap();
 }

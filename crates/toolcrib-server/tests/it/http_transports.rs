@@ -7,6 +7,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use toolcrib_testkit::gateway_input::{self, InputOutcome};
 use toolcrib_testkit::scripted::{Script, Step};
 
+use super::HTTP_MODE;
 use crate::fixture::{TestHost, wait_until, with_timeout};
 use crate::http_client::{TestServer, request};
 
@@ -34,7 +35,7 @@ async fn close(host_fixture: TestHost, server: TestServer) {
 
 #[tokio::test]
 async fn legacy_session_opens_serves_and_ends() {
-    let host_fixture = TestHost::new(&[("one", Script::default(), json!({}))]).await;
+    let host_fixture = TestHost::start(HTTP_MODE, &[("one", Script::default(), json!({}))]).await;
     let server = TestServer::new(&host_fixture).await;
     let list = request(2, "tools/list", json!({}));
     assert_eq!(server.post("/mcp", None, &list).await.status(), 400);
@@ -56,7 +57,7 @@ async fn legacy_session_opens_serves_and_ends() {
 
 #[tokio::test]
 async fn modern_request_needs_no_session() {
-    let host_fixture = TestHost::new(&[("one", Script::default(), json!({}))]).await;
+    let host_fixture = TestHost::start(HTTP_MODE, &[("one", Script::default(), json!({}))]).await;
     let server = TestServer::new(&host_fixture).await;
     let none = json!({});
     let listed = server.post_modern("/mcp", &[], "tools/list", json!({}), &none).await.json().await;
@@ -79,7 +80,7 @@ async fn modern_request_needs_no_session() {
 #[tokio::test]
 async fn modern_dialog_is_named_by_header_or_meta() {
     let script = Script::default().on("tools/call count", [Step::CountCalls]);
-    let host_fixture = TestHost::new(&[("one", script, json!({}))]).await;
+    let host_fixture = TestHost::start(HTTP_MODE, &[("one", script, json!({}))]).await;
     let server = TestServer::new(&host_fixture).await;
     let call = json!({"name": "one__count", "arguments": {}});
     let count = async |name: &str, in_body: bool| {
@@ -115,7 +116,7 @@ async fn modern_dialog_is_named_by_header_or_meta() {
 async fn dkr_39_progress_turns_the_response_into_a_stream() {
     let script = Script::default()
         .on("tools/call slow", [Step::Progress { times: 3, every: 5 }, Step::Respond]);
-    let host_fixture = TestHost::new(&[("it", script, json!({}))]).await;
+    let host_fixture = TestHost::start(HTTP_MODE, &[("it", script, json!({}))]).await;
     let server = TestServer::new(&host_fixture).await;
     let session = server.open_session("/mcp", json!({})).await;
     let params = json!({"name": "it__slow", "arguments": {}, "_meta": {"progressToken": "mine"}});
@@ -147,7 +148,7 @@ async fn dkr_39_progress_turns_the_response_into_a_stream() {
 async fn elicitation_over_http_matches_the_client_era() {
     let legacy = Script { legacy_only: true, ..Script::default() }
         .on("tools/call greet", [elicitation_step(), Step::Respond]);
-    let host_fixture = TestHost::new(&[("it", legacy, json!({}))]).await;
+    let host_fixture = TestHost::start(HTTP_MODE, &[("it", legacy, json!({}))]).await;
     let server = TestServer::new(&host_fixture).await;
     let can = json!({"elicitation": {"form": {}}});
     let said = json!({"action": "accept", "content": {"name": "Ada"}});
@@ -198,7 +199,7 @@ async fn server_request_cancellation_reaches_the_client() {
             Step::Respond,
         ],
     );
-    let host_fixture = TestHost::new(&[("it", script, json!({}))]).await;
+    let host_fixture = TestHost::start(HTTP_MODE, &[("it", script, json!({}))]).await;
     let server = TestServer::new(&host_fixture).await;
     let session = server.open_session("/mcp", json!({"elicitation": {}})).await;
     let call = request(2, "tools/call", json!({"name": "it__greet", "arguments": {}}));
@@ -219,7 +220,7 @@ async fn log_message_burst_arrives_in_order() {
         Step::Notify { method: "notifications/message".to_owned(), params, times: 1 }
     });
     let script = Script::default().on("tools/call work", many.chain([Step::Respond]));
-    let host_fixture = TestHost::new(&[("it", script, json!({}))]).await;
+    let host_fixture = TestHost::start(HTTP_MODE, &[("it", script, json!({}))]).await;
     let server = TestServer::new(&host_fixture).await;
     let session = server.open_session("/mcp", json!({})).await;
     let call = json!({"name": "it__work", "arguments": {}});
@@ -235,7 +236,7 @@ async fn log_message_burst_arrives_in_order() {
 async fn log_messages_follow_their_call_and_the_log_level() {
     let script =
         Script::default().on("tools/call work", [log("info"), log("error"), Step::Respond]);
-    let host_fixture = TestHost::new(&[("it", script, json!({}))]).await;
+    let host_fixture = TestHost::start(HTTP_MODE, &[("it", script, json!({}))]).await;
     let server = TestServer::new(&host_fixture).await;
     let session = server.open_session("/mcp", json!({})).await;
     let call = json!({"name": "it__work", "arguments": {}});
@@ -268,7 +269,7 @@ async fn log_messages_follow_their_call_and_the_log_level() {
 #[tokio::test]
 async fn list_changes_arrive_on_the_open_event_stream() {
     let one = || ("one", Script::default(), json!({}));
-    let host_fixture = TestHost::new(&[one()]).await;
+    let host_fixture = TestHost::start(HTTP_MODE, &[one()]).await;
     let server = TestServer::new(&host_fixture).await;
     let session = server.open_session("/mcp", json!({})).await;
     server.post("/mcp", Some(&session), &request(2, "tools/list", json!({}))).await.json().await;
@@ -304,10 +305,10 @@ async fn list_changes_arrive_on_the_open_event_stream() {
 
 #[tokio::test]
 async fn single_server_endpoint_uses_original_names() {
-    let host_fixture = TestHost::new(&[
-        ("one", Script::default(), json!({})),
-        ("two", Script::default(), json!({})),
-    ])
+    let host_fixture = TestHost::start(
+        HTTP_MODE,
+        &[("one", Script::default(), json!({})), ("two", Script::default(), json!({}))],
+    )
     .await;
     let server = TestServer::new(&host_fixture).await;
     let session = server.open_session("/mcp/two", json!({})).await;
@@ -332,7 +333,7 @@ async fn client_disconnect_cancels_modern_calls_only() {
         "tools/call stuck",
         [Step::Progress { times: 1, every: 1 }, Step::Sleep(60_000), Step::Respond],
     );
-    let host_fixture = TestHost::new(&[("it", script, json!({}))]).await;
+    let host_fixture = TestHost::start(HTTP_MODE, &[("it", script, json!({}))]).await;
     let server = TestServer::new(&host_fixture).await;
     let call = json!({"name": "it__stuck", "arguments": {}, "_meta": {"progressToken": 1}});
     let mut stream = server.post_modern("/mcp", &[], "tools/call", call.clone(), &json!({})).await;
@@ -376,7 +377,7 @@ async fn client_disconnect_cancels_modern_calls_only() {
 async fn legacy_sse_and_websocket_carry_calls_and_elicitation() {
     let legacy = Script { legacy_only: true, ..Script::default() }
         .on("tools/call greet", [elicitation_step(), Step::Respond]);
-    let host_fixture = TestHost::new(&[("it", legacy, json!({}))]).await;
+    let host_fixture = TestHost::start(HTTP_MODE, &[("it", legacy, json!({}))]).await;
     let server = TestServer::new(&host_fixture).await;
     let opening = json!({
         "protocolVersion": "2024-11-05", "capabilities": {"elicitation": {}},
@@ -432,7 +433,7 @@ async fn legacy_sse_and_websocket_carry_calls_and_elicitation() {
 #[tokio::test]
 async fn rate_limit_counts_requests_on_every_transport() {
     let limits = json!({"gateway": {"limits": {"rate": 4}}});
-    let host_fixture = TestHost::with(&limits, &[]).await;
+    let host_fixture = TestHost::start_with(HTTP_MODE, &limits, &[]).await;
     let server = TestServer::new(&host_fixture).await;
     let ping = |id: i64| request(id, "ping", json!({}));
 
@@ -484,7 +485,7 @@ async fn rate_limit_counts_requests_on_every_transport() {
 /// Malformed input of foreign programs must be rejected without damage.
 #[tokio::test]
 async fn malformed_requests_are_rejected_and_service_continues() {
-    let host_fixture = TestHost::new(&[("one", Script::default(), json!({}))]).await;
+    let host_fixture = TestHost::start(HTTP_MODE, &[("one", Script::default(), json!({}))]).await;
     let server = TestServer::new(&host_fixture).await;
     let session = server.open_session("/mcp", json!({})).await;
     let json = ("content-type", "application/json");
@@ -519,7 +520,8 @@ async fn non_reading_client_does_not_delay_other_clients() {
     let script = Script::default()
         .on("tools/call chatty", [Step::Progress { times: 20_000, every: 0 }, Step::Respond]);
     let host_fixture =
-        TestHost::new(&[("it", script, json!({"session": {"scope": "shared"}}))]).await;
+        TestHost::start(HTTP_MODE, &[("it", script, json!({"session": {"scope": "shared"}}))])
+            .await;
     let server = TestServer::new(&host_fixture).await;
     let session = server.open_session("/mcp", json!({})).await;
     let params = json!({"name": "it__chatty", "arguments": {}, "_meta": {"progressToken": 1}});
@@ -542,7 +544,7 @@ async fn completion_is_forwarded_with_the_original_prompt_name() {
     let script = Script::default()
         .on("prompts/list", [Step::Result(prompts)])
         .on("completion/complete", [Step::Result(completed.clone())]);
-    let host_fixture = TestHost::new(&[("it", script, json!({}))]).await;
+    let host_fixture = TestHost::start(HTTP_MODE, &[("it", script, json!({}))]).await;
     let server = TestServer::new(&host_fixture).await;
     let listed =
         server.post_modern("/mcp", &[], "prompts/list", json!({}), &json!({})).await.json().await;
@@ -589,7 +591,8 @@ async fn min_72_resource_update_reaches_subscribers_of_both_eras() {
         .on("resources/unsubscribe", [Step::Result(json!({}))])
         .on("tools/call touch", [updated("doc://b"), updated("doc://a"), Step::Respond]);
     let host_fixture =
-        TestHost::new(&[("it", script, json!({"session": {"scope": "shared"}}))]).await;
+        TestHost::start(HTTP_MODE, &[("it", script, json!({"session": {"scope": "shared"}}))])
+            .await;
     let server = TestServer::new(&host_fixture).await;
     let session = server.open_session("/mcp", json!({})).await;
     let post = async |id, method: &str, params: Value| {
@@ -639,7 +642,7 @@ async fn min_72_resource_update_reaches_subscribers_of_both_eras() {
 async fn capabilities_are_per_request_not_per_dialog() {
     let twice = Script { legacy_only: true, ..Script::default() }
         .on("tools/call greet", [elicitation_step(), elicitation_step(), Step::Respond]);
-    let host_fixture = TestHost::new(&[("it", twice, json!({}))]).await;
+    let host_fixture = TestHost::start(HTTP_MODE, &[("it", twice, json!({}))]).await;
     let server = TestServer::new(&host_fixture).await;
     let (can, none) = (json!({"elicitation": {"form": {}}}), json!({}));
     let call = json!({"name": "it__greet", "arguments": {}});
@@ -673,7 +676,7 @@ async fn capabilities_are_per_request_not_per_dialog() {
 async fn abandoned_parked_call_does_not_delay_shutdown() {
     let legacy = Script { legacy_only: true, ..Script::default() }
         .on("tools/call greet", [elicitation_step(), Step::Respond]);
-    let host_fixture = TestHost::new(&[("it", legacy, json!({}))]).await;
+    let host_fixture = TestHost::start(HTTP_MODE, &[("it", legacy, json!({}))]).await;
     let server = TestServer::new(&host_fixture).await;
     let can = json!({"elicitation": {"form": {}}});
     let call = json!({"name": "it__greet", "arguments": {}});

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message as Frame;
 use toolcrib_testkit::scripted::{Script, Step};
 
+use super::HTTP_MODE;
 use crate::fixture::{TestHost, with_timeout};
 use crate::http_client::{TestServer, request};
 
@@ -12,7 +13,8 @@ use crate::http_client::{TestServer, request};
 async fn batch_counts_against_the_concurrent_request_limit() {
     let script = Script::default().on("tools/call stuck", [Step::Sleep(60_000), Step::Respond]);
     let host_fixture =
-        TestHost::new(&[("it", script, json!({"session": {"scope": "shared"}}))]).await;
+        TestHost::start(HTTP_MODE, &[("it", script, json!({"session": {"scope": "shared"}}))])
+            .await;
     let server = TestServer::new(&host_fixture).await;
     let session = server.open_session("/mcp", json!({})).await;
     let batch = |from: i64| {
@@ -50,7 +52,7 @@ async fn batch_counts_against_the_concurrent_request_limit() {
 #[tokio::test]
 async fn websocket_message_is_limited_like_a_body() {
     let limits = json!({"gateway": {"limits": {"body": 2000}}});
-    let host_fixture = TestHost::with(&limits, &[]).await;
+    let host_fixture = TestHost::start_with(HTTP_MODE, &limits, &[]).await;
     let server = TestServer::new(&host_fixture).await;
     for (length, is_taken) in [(1000, true), (3000, false)] {
         let stream = with_timeout(tokio::net::TcpStream::connect(server.address)).await.unwrap();

@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use toolcrib_testkit::scripted::Script;
 
+use super::HTTP_MODE;
 use crate::fixture::{TestHost, with_timeout};
 use crate::http_client::{TestServer, request};
 
@@ -20,7 +21,7 @@ async fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
 #[tokio::test]
 async fn incomplete_head_or_body_times_out() {
     let limits = json!({"gateway": {"limits": {"read": "300ms"}}});
-    let host_fixture = TestHost::with(&limits, &[]).await;
+    let host_fixture = TestHost::start_with(HTTP_MODE, &limits, &[]).await;
     let server = TestServer::new(&host_fixture).await;
     let head = |path: &str| {
         format!(
@@ -48,7 +49,7 @@ async fn incomplete_head_or_body_times_out() {
 async fn connections_per_address_are_limited() {
     const ALIVE: &[u8] = b"GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let limits = json!({"gateway": {"limits": {"connections": 3}}});
-    let host_fixture = TestHost::with(&limits, &[]).await;
+    let host_fixture = TestHost::start_with(HTTP_MODE, &limits, &[]).await;
     let server = TestServer::new(&host_fixture).await;
     // The connection if it was admitted.
     let try_connect = async || {
@@ -82,7 +83,8 @@ async fn connections_per_address_are_limited() {
 async fn write_timeout_closes_a_non_reading_client() {
     const LARGE: usize = 24 << 20;
     let limits = json!({"gateway": {"limits": {"write": "500ms"}}});
-    let host_fixture = TestHost::with(&limits, &[("one", Script::default(), json!({}))]).await;
+    let host_fixture =
+        TestHost::start_with(HTTP_MODE, &limits, &[("one", Script::default(), json!({}))]).await;
     let server = TestServer::new(&host_fixture).await;
     let session = server.open_session("/mcp", json!({})).await;
     let call = json!({"name": "one__echo", "arguments": {"text": "x".repeat(LARGE)}});

@@ -41,7 +41,8 @@ pub use server_limit::ServerLimit;
 pub use session::Session;
 pub use settings::{ConnSettings, RetrySchedule};
 pub use setup::{
-    ConnContext, ConnSetup, ServerTraits, SessionClient, SharedPermissions, TraitCache, TraitStore,
+    ConnContext, ConnSetup, ServerTraits, SessionClient, SharedHttpMode, SharedPermissions,
+    TraitCache, TraitStore,
 };
 pub use state::{
     CacheState, ConnAvailability, ConnLifecycle, MonotonicTime, ServerState, SessionNumber,

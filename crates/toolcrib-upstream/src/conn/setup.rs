@@ -3,10 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use toolcrib_config::model::choice::Protocol;
+use toolcrib_config::model::host::HttpMode;
 use toolcrib_config::model::policy::ConfigDelivery;
 use toolcrib_config::model::transport::{FramingMode, Transport};
 use toolcrib_config::{ConfigHash, Reference, SecretString, ServerSpec};
@@ -43,6 +45,7 @@ pub struct ConnContext {
     /// OAuth logins at servers.
     pub accounts: Accounts,
     pub permissions: SharedPermissions,
+    pub http_mode: SharedHttpMode,
     pub graces: GracePeriods,
     pub traits: TraitCache,
     /// Limit of connected servers.
@@ -54,6 +57,12 @@ pub struct ConnContext {
 /// Permissions of servers on this machine. They can change; later starts use the new ones.
 #[derive(Debug)]
 pub struct SharedPermissions(Mutex<Permissions>);
+
+/// HTTP/1.1 implementation. It can change; later connections use the new one.
+#[derive(Debug, Default)]
+pub struct SharedHttpMode {
+    is_hyper: AtomicBool,
+}
 
 /// Setup of one connection.
 #[derive(Clone, Debug)]
@@ -136,6 +145,21 @@ impl SharedPermissions {
 impl From<Permissions> for SharedPermissions {
     fn from(permissions: Permissions) -> Self {
         SharedPermissions(Mutex::new(permissions))
+    }
+}
+
+impl SharedHttpMode {
+    /// Current mode.
+    pub fn get(&self) -> HttpMode {
+        match self.is_hyper.load(Ordering::Relaxed) {
+            true => HttpMode::Hyper,
+            false => HttpMode::Auto,
+        }
+    }
+
+    /// Replaces the mode for later connections.
+    pub fn set(&self, mode: HttpMode) {
+        self.is_hyper.store(mode == HttpMode::Hyper, Ordering::Relaxed);
     }
 }
 
@@ -297,6 +321,7 @@ impl ConnSetup {
             credentials,
             tls: &self.context.tls,
             permissions: self.context.permissions.get(),
+            http_mode: self.context.http_mode.get(),
             mask: mask.clone(),
         })
     }

@@ -10,6 +10,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, 
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, StatusCode, Url};
 use toolcrib_config::SecretString;
+use toolcrib_config::model::host::HttpMode;
 use toolcrib_wire::header::Header;
 use toolcrib_wire::{MessageLimits, RawJson};
 
@@ -46,7 +47,7 @@ const MAX_REDIRECTS: usize = 5;
 /// HTTP client of one server.
 pub(super) struct HttpClient {
     client: Client,
-    /// Plain HTTP/1.1 connections, if the URL allows them.
+    /// Plain HTTP/1.1 connections, if the URL and the HTTP mode allow them.
     pool: Option<ConnectionPool>,
     target: RemoteTarget,
     pub(super) limits: MessageLimits,
@@ -101,7 +102,12 @@ impl HttpClient {
         }
         Ok(Self {
             client: client.build().map_err(OpenError::Client)?,
-            pool: ConnectionPool::for_plain_url(&target.url, nonzero(context.connect_timeout)),
+            pool: match context.http_mode {
+                HttpMode::Auto => {
+                    ConnectionPool::for_plain_url(&target.url, nonzero(context.connect_timeout))
+                }
+                HttpMode::Hyper => None,
+            },
             target,
             limits: context.limits,
             connect_timeout: context.connect_timeout,

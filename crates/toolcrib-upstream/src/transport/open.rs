@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use toolcrib_config::model::host::HttpMode;
 use toolcrib_config::model::transport::Transport;
 use toolcrib_config::{Reference, Value};
 use toolcrib_wire::MessageLimits;
@@ -46,6 +47,8 @@ pub struct OpenContext<'a> {
     pub tls: &'a Tls,
     /// Permissions of the host.
     pub permissions: Permissions,
+    /// HTTP/1.1 implementation for servers at `http://` addresses.
+    pub http_mode: HttpMode,
     /// Masks the secrets of the server.
     pub mask: SecretMask,
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::timeout;
 use toolcrib_config::Value;
+use toolcrib_config::model::host::HttpMode;
 use toolcrib_config::model::transport::{
     DisplayValue, Remote, StreamableHttp, Transport, UrlPolicy,
 };
@@ -34,10 +35,15 @@ pub(crate) struct LinkFixture {
     pub(crate) sse_read_timeout: Duration,
     pub(crate) credentials: Credentials,
     pub(crate) may_use_network: bool,
+    http_mode: HttpMode,
 }
 
 impl LinkFixture {
     pub(crate) fn new() -> Self {
+        Self::with_http_mode(HttpMode::Auto)
+    }
+
+    pub(crate) fn with_http_mode(http_mode: HttpMode) -> Self {
         let state = tempfile::tempdir().unwrap();
         let instance = Instance::open(state.path()).unwrap();
         Self {
@@ -49,6 +55,7 @@ impl LinkFixture {
             sse_read_timeout: TEST_TIMEOUT,
             credentials: Credentials::None,
             may_use_network: true,
+            http_mode,
         }
     }
 
@@ -67,6 +74,7 @@ impl LinkFixture {
             credentials: self.credentials.clone(),
             tls: &self.tls,
             permissions: Permissions { spawn: false, network: self.may_use_network, docker: false },
+            http_mode: self.http_mode,
             mask: SecretMask::default(),
         };
         timeout(TEST_TIMEOUT, open(transport, &opening)).await.unwrap()

@@ -14,6 +14,7 @@ mod secrets;
 mod secrets_fixture;
 mod sse;
 mod streamable_http;
+mod streamable_http_reqwest;
 mod supervise;
 mod test_host;
 mod tls;

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::time::timeout;
 use toolcrib_config::model::choice::{AllowList, InheritedEnv};
+use toolcrib_config::model::host::HttpMode;
 use toolcrib_config::model::transport::{
     ContainerTarget, DisplayValue, DockerExec, FramingMode, ProcessEnv, Stdio, Transport,
 };
@@ -138,6 +139,7 @@ impl TestHost {
             credentials: Credentials::None,
             tls: &Tls::default(),
             permissions: self.permissions,
+            http_mode: HttpMode::Auto,
             mask: SecretMask::default(),
         };
         with_time_limit(open(transport, &opening)).await

@@ -18,7 +18,7 @@ use toolcrib_upstream::conn::peer::{
 };
 use toolcrib_upstream::conn::{
     Catalog, Conn, ConnContext, ConnListener, ConnSettings, ConnSetup, ConnUpdate, ServerLimit,
-    Session, SessionClient, TraitCache,
+    Session, SessionClient, SharedHttpMode, TraitCache,
 };
 use toolcrib_upstream::process::{GracePeriods, Instance};
 use toolcrib_upstream::secrets::{CredentialStore, SecretSources, StorageMode, StoreContext};
@@ -70,6 +70,7 @@ impl TestHost {
             sources: SecretSources::new(keep, means),
             tls: Tls::default(),
             permissions: Permissions { spawn: true, network: true, docker: true }.into(),
+            http_mode: SharedHttpMode::default(),
             graces,
             traits: TraitCache::default(),
             server_limit: ServerLimit::default(),

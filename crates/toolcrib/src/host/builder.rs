@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use toolcrib_config::{ConfigFile, Workspace};
 use toolcrib_upstream::auth::Accounts;
-use toolcrib_upstream::conn::{ConnContext, ServerLimit, TraitCache};
+use toolcrib_upstream::conn::{ConnContext, ServerLimit, SharedHttpMode, TraitCache};
 use toolcrib_upstream::process::{Containment, GracePeriods, Instance, InstanceError, ReapError};
 use toolcrib_upstream::secrets::{CredentialStore, SecretSources, StorageMode, StoreContext};
 use toolcrib_upstream::supervise::reap_orphans;
@@ -276,6 +276,7 @@ fn build_conn_context(
         sources: SecretSources::new(keep, means),
         tls,
         permissions: Permissions { spawn: false, network: false, docker: false }.into(),
+        http_mode: SharedHttpMode::default(),
         graces,
         traits,
         server_limit: ServerLimit::default(),

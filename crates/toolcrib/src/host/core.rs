@@ -152,13 +152,14 @@ impl Core {
         self.workspace.root.clone()
     }
 
-    /// Applies the host's permissions, limits and secret sources to connections that start from now
+    /// Applies the host's permissions, HTTP mode, limits and secret sources to connections that start from now
     /// on.
     pub(super) fn apply_host_settings(&self, config: &Config) {
         let host = &config.host;
         let toolcrib_config::model::host::HostPermissions { spawn, network, docker } =
             host.permissions;
         self.conn_context.permissions.set(Permissions { spawn, network, docker });
+        self.conn_context.http_mode.set(config.gateway.http);
         self.conn_context.server_limit.set_max(host.max_servers);
         self.conn_context.sources.configure(config);
         self.conn_context.sources.credentials().set_storage(host.credentials.into());

@@ -18,6 +18,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 use toolcrib_config::model::choice::{AllowList, InheritedEnv};
+use toolcrib_config::model::host::HttpMode;
 use toolcrib_config::model::transport::{
     DisplayValue, FramingMode, ProcessEnv, Remote, Stdio, StreamableHttp, Transport, UrlPolicy,
 };
@@ -251,6 +252,7 @@ fn opening<'a>(instance: &'a Instance, tls: &'a Tls) -> OpenContext<'a> {
         credentials: Credentials::None,
         tls,
         permissions: Permissions { spawn: true, network: true, docker: true },
+        http_mode: HttpMode::Auto,
         mask: SecretMask::default(),
     }
 }

@@ -8,6 +8,7 @@ use toolcrib_testkit::http::{BodyStep, HttpServer, ReceivedRequest, ScriptedResp
 use toolcrib_upstream::transport::{Credentials, HttpFault, Incoming, Link, LinkFault, OpenError};
 use toolcrib_wire::{Id, MessageLimits};
 
+use super::HTTP_MODE;
 use crate::link_fixture::{
     LinkFixture, TEST_TIMEOUT, chain, expect_result, headers, http_fault, is_about_a_second,
     next_failure, next_incoming, request, result_text, streamable,
@@ -53,18 +54,21 @@ async fn dis_49_missing_credentials_error_has_server_challenge() {
         ScriptedResponse::status(401)
             .header("www-authenticate", "Bearer resource_metadata=\"http://x\"")
     };
-    let fault = single_call_fault(&LinkFixture::new(), denied).await;
+    let fault = single_call_fault(&LinkFixture::with_http_mode(HTTP_MODE), denied).await;
     let HttpFault::Denied { status: 401, challenge: Some(challenge) } = http_fault(&fault) else {
         panic!("{fault:?}");
     };
     assert_eq!(challenge, "Bearer resource_metadata=\"http://x\"");
-    let fault = single_call_fault(&LinkFixture::new(), || ScriptedResponse::status(403)).await;
+    let fault = single_call_fault(&LinkFixture::with_http_mode(HTTP_MODE), || {
+        ScriptedResponse::status(403)
+    })
+    .await;
     assert!(matches!(http_fault(&fault), HttpFault::Denied { status: 403, challenge: None }));
 }
 
 #[tokio::test]
 async fn rate_limit_error_has_retry_after() {
-    let fault = single_call_fault(&LinkFixture::new(), || {
+    let fault = single_call_fault(&LinkFixture::with_http_mode(HTTP_MODE), || {
         ScriptedResponse::status(429).header("retry-after", "17")
     })
     .await;
@@ -74,7 +78,7 @@ async fn rate_limit_error_has_retry_after() {
 
 #[tokio::test]
 async fn error_status_fault_has_body_excerpt() {
-    let fault = single_call_fault(&LinkFixture::new(), || {
+    let fault = single_call_fault(&LinkFixture::with_http_mode(HTTP_MODE), || {
         ScriptedResponse::status(500).send("out of\n memory")
     })
     .await;
@@ -82,7 +86,10 @@ async fn error_status_fault_has_body_excerpt() {
         chain(&fault),
         "cannot get an answer from the server: the server answered with status 500: out of memory"
     );
-    let fault = single_call_fault(&LinkFixture::new(), || ScriptedResponse::status(404)).await;
+    let fault = single_call_fault(&LinkFixture::with_http_mode(HTTP_MODE), || {
+        ScriptedResponse::status(404)
+    })
+    .await;
     assert!(matches!(http_fault(&fault), HttpFault::Status { status: 404, .. }));
 }
 
@@ -90,16 +97,19 @@ async fn error_status_fault_has_body_excerpt() {
 async fn response_without_json_rpc_fails_call_at_once() {
     let page =
         || ScriptedResponse::status(200).header("content-type", "text/html").send("<p>hello");
-    let fault = single_call_fault(&LinkFixture::new(), page).await;
+    let fault = single_call_fault(&LinkFixture::with_http_mode(HTTP_MODE), page).await;
     assert!(matches!(http_fault(&fault), HttpFault::ContentType(found) if found == "text/html"));
-    let fault = single_call_fault(&LinkFixture::new(), || ScriptedResponse::status(202)).await;
+    let fault = single_call_fault(&LinkFixture::with_http_mode(HTTP_MODE), || {
+        ScriptedResponse::status(202)
+    })
+    .await;
     assert!(matches!(http_fault(&fault), HttpFault::NoResponse));
 }
 
 #[tokio::test]
 async fn response_to_another_call_fails_own_call() {
     let server = server(|| ScriptedResponse::json(result_text(7, 7))).await;
-    let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
+    let mut link = LinkFixture::with_http_mode(HTTP_MODE).http(&server.url("/mcp")).await;
     link.outbox.send(request(1, "bad", "{}")).await.unwrap();
     expect_result(&mut link, 7, 7).await;
     let (id, fault) = next_failure(&mut link).await;
@@ -111,7 +121,7 @@ async fn response_to_another_call_fails_own_call() {
 #[tokio::test]
 async fn malformed_body_is_reported_on_its_call() {
     let server = server(|| ScriptedResponse::json("<p>oops")).await;
-    let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
+    let mut link = LinkFixture::with_http_mode(HTTP_MODE).http(&server.url("/mcp")).await;
     link.outbox.send(request(1, "bad", "{}")).await.unwrap();
     let Incoming::Malformed { on, .. } = next_incoming(&mut link).await else {
         panic!("malformed")
@@ -126,14 +136,14 @@ async fn connection_lost_before_response_fails_call() {
         || ScriptedResponse::events().send(": hello\n\n").then_step(BodyStep::Reset),
         || ScriptedResponse::json("{\"jsonrpc\":").then_step(BodyStep::Reset),
     ] {
-        let fault = single_call_fault(&LinkFixture::new(), broken).await;
+        let fault = single_call_fault(&LinkFixture::with_http_mode(HTTP_MODE), broken).await;
         assert!(matches!(http_fault(&fault), HttpFault::Network(_)), "{fault:?}");
     }
 }
 
 #[tokio::test]
 async fn stalled_body_fails_call() {
-    let mut fixture = LinkFixture::new();
+    let mut fixture = LinkFixture::with_http_mode(HTTP_MODE);
     fixture.sse_read_timeout = Duration::from_millis(300);
     let start = Instant::now();
     let fault = single_call_fault(&fixture, || {
@@ -146,7 +156,7 @@ async fn stalled_body_fails_call() {
 
 #[tokio::test]
 async fn hol_14_silent_stream_fails_and_comments_keep_it_alive() {
-    let mut fixture = LinkFixture::new();
+    let mut fixture = LinkFixture::with_http_mode(HTTP_MODE);
     fixture.sse_read_timeout = Duration::from_secs(2);
     let fault = single_call_fault(&fixture, || {
         ScriptedResponse::events().send(": hello\n\n").then_step(BodyStep::Stall)
@@ -170,7 +180,7 @@ async fn hol_14_silent_stream_fails_and_comments_keep_it_alive() {
 #[tokio::test]
 async fn hol_13_silent_server_fails_after_connect_timeout() {
     let server = HttpServer::start(|_| ScriptedResponse::unanswered()).await.unwrap();
-    let mut fixture = LinkFixture::new();
+    let mut fixture = LinkFixture::with_http_mode(HTTP_MODE);
     fixture.connect_timeout = Duration::from_secs(1);
     let mut link = fixture.http(&server.url("/mcp")).await;
     let start = Instant::now();
@@ -187,7 +197,7 @@ async fn hol_13_silent_server_fails_after_connect_timeout() {
 #[tokio::test]
 async fn connect_timeout_does_not_limit_later_calls() {
     let server = server(ScriptedResponse::unanswered).await;
-    let mut fixture = LinkFixture::new();
+    let mut fixture = LinkFixture::with_http_mode(HTTP_MODE);
     fixture.connect_timeout = Duration::from_millis(200);
     let mut link = fixture.http(&server.url("/mcp")).await;
     check_next_call(&mut link).await;
@@ -200,7 +210,7 @@ async fn connect_timeout_does_not_limit_later_calls() {
 async fn unreachable_address_fails_call_without_secrets() {
     let address =
         HttpServer::start(|_| ScriptedResponse::unanswered()).await.unwrap().url("/mcp?key=s3cret");
-    let mut link = LinkFixture::new().http(&address).await;
+    let mut link = LinkFixture::with_http_mode(HTTP_MODE).http(&address).await;
     link.outbox.send(request(1, "initialize", "{}")).await.unwrap();
     let (_, fault) = next_failure(&mut link).await;
     assert!(matches!(http_fault(&fault), HttpFault::Network(_)), "{fault:?}");
@@ -212,7 +222,7 @@ async fn unreachable_address_fails_call_without_secrets() {
 async fn cross_origin_redirect_is_reported_and_not_followed() {
     let elsewhere = HttpServer::start(|_| ScriptedResponse::json(result_text(1, 1))).await.unwrap();
     let location = elsewhere.url("/mcp?token=s3cret");
-    let mut fixture = LinkFixture::new();
+    let mut fixture = LinkFixture::with_http_mode(HTTP_MODE);
     fixture.credentials = Credentials::Bearer(SecretString::new("s3cret"));
     for status in [302, 307, 308] {
         let location = location.clone();
@@ -228,7 +238,7 @@ async fn cross_origin_redirect_is_reported_and_not_followed() {
 
 #[tokio::test]
 async fn oversized_response_fails_call() {
-    let mut fixture = LinkFixture::new();
+    let mut fixture = LinkFixture::with_http_mode(HTTP_MODE);
     fixture.limits = MessageLimits { size: 1000, ..MessageLimits::default() };
     let large = || format!(r#"{{"jsonrpc":"2.0","id":1,"result":"{}"}}"#, "x".repeat(1000));
     let fault = single_call_fault(&fixture, move || ScriptedResponse::json(large())).await;
@@ -246,7 +256,7 @@ async fn oversized_response_fails_call() {
 
 #[tokio::test]
 async fn disallowed_url_is_rejected_before_sending() {
-    let mut fixture = LinkFixture::new();
+    let mut fixture = LinkFixture::with_http_mode(HTTP_MODE);
     let open = async |fixture: &LinkFixture, url: &str| {
         let spec = Transport::StreamableHttp(streamable(url));
         fixture.try_open(&spec).await.map(drop).unwrap_err()
@@ -265,8 +275,11 @@ async fn disallowed_url_is_rejected_before_sending() {
 async fn invalid_header_is_named_without_its_value() {
     let mut spec = streamable("http://127.0.0.1/");
     spec.remote.headers = headers(&[("X-Key", "s3cret\nX-Other: 1")]);
-    let error =
-        LinkFixture::new().try_open(&Transport::StreamableHttp(spec)).await.map(drop).unwrap_err();
+    let error = LinkFixture::with_http_mode(HTTP_MODE)
+        .try_open(&Transport::StreamableHttp(spec))
+        .await
+        .map(drop)
+        .unwrap_err();
     assert_eq!(error.to_string(), "the header `X-Key` cannot be sent");
     assert_eq!(error.code(), "header.invalid");
 }
@@ -275,7 +288,7 @@ async fn invalid_header_is_named_without_its_value() {
 async fn https_url_of_plain_server_fails_call() {
     let server = HttpServer::start(|_| ScriptedResponse::json(result_text(1, 1))).await.unwrap();
     let url = server.url("/mcp").replace("http://", "https://");
-    let mut link = LinkFixture::new().http(&url).await;
+    let mut link = LinkFixture::with_http_mode(HTTP_MODE).http(&url).await;
     link.outbox.send(request(1, "initialize", "{}")).await.unwrap();
     let (_, fault) = next_failure(&mut link).await;
     assert!(matches!(http_fault(&fault), HttpFault::Network(_)), "{fault:?}");

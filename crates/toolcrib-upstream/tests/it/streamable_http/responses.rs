@@ -13,6 +13,7 @@ use toolcrib_upstream::transport::{
 use toolcrib_wire::header::Header;
 use toolcrib_wire::{Id, Message, Packet, Version, build};
 
+use super::HTTP_MODE;
 use crate::link_fixture::{
     LinkFixture, TEST_TIMEOUT, cancelled, expect_result, headers, http_fault, large_request,
     next_answer, next_failure, next_incoming, next_message, notification, request, result_text,
@@ -28,7 +29,7 @@ async fn dis_48_hol_29_response_may_be_one_message_or_event_stream() {
         false => ScriptedResponse::events().event(PROGRESS).event(&result_text(2, 20)),
     });
     let server = server.await.unwrap();
-    let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
+    let mut link = LinkFixture::with_http_mode(HTTP_MODE).http(&server.url("/mcp")).await;
 
     link.outbox.send(request(1, "tools/call", "{}")).await.unwrap();
     expect_result(&mut link, 1, 10).await;
@@ -48,7 +49,8 @@ async fn dom_09_configured_url_headers_and_version_are_sent() {
     let server = HttpServer::start(|_| ScriptedResponse::json(result_text(1, 1))).await.unwrap();
     let mut spec = streamable(&server.url("/deep/mcp?tenant=a"));
     spec.remote.headers = headers(&[("X-Team", "tools"), ("Accept", "nothing")]);
-    let mut link = LinkFixture::new().open(&Transport::StreamableHttp(spec)).await;
+    let mut link =
+        LinkFixture::with_http_mode(HTTP_MODE).open(&Transport::StreamableHttp(spec)).await;
     link.outbox.send(request(1, "tools/list", "{}")).await.unwrap();
     expect_result(&mut link, 1, 1).await;
 
@@ -70,7 +72,7 @@ async fn dom_09_configured_url_headers_and_version_are_sent() {
 
 async fn request_sent_with(credentials: Credentials) -> ReceivedRequest {
     let server = HttpServer::start(|_| ScriptedResponse::json(result_text(1, 1))).await.unwrap();
-    let mut fixture = LinkFixture::new();
+    let mut fixture = LinkFixture::with_http_mode(HTTP_MODE);
     fixture.credentials = credentials;
     let mut link = fixture.http(&server.url("/mcp")).await;
     link.outbox.send(request(1, "tools/list", "{}")).await.unwrap();
@@ -120,7 +122,8 @@ async fn modern_requests_repeat_method_and_name_in_headers_without_session() {
     let server = server.await.unwrap();
     let mut spec = streamable(&server.url("/mcp"));
     spec.session_id = Some(Value::literal("configured"));
-    let mut link = LinkFixture::new().open(&Transport::StreamableHttp(spec)).await;
+    let mut link =
+        LinkFixture::with_http_mode(HTTP_MODE).open(&Transport::StreamableHttp(spec)).await;
     let id = Id::from(1);
     let call = OutgoingMessage {
         raw: build::request(&id, "tools/call", None),
@@ -148,7 +151,7 @@ async fn unread_response_stream_does_not_block_other_calls() {
         false => ScriptedResponse::json(result_text(99, 1)),
     });
     let server = server.await.unwrap();
-    let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
+    let mut link = LinkFixture::with_http_mode(HTTP_MODE).http(&server.url("/mcp")).await;
     for id in 1..=40 {
         link.outbox.send(request(id, "slow", "{}")).await.unwrap();
     }
@@ -165,7 +168,7 @@ async fn abandoned_request_closes_only_its_stream() {
         ScriptedResponse::events().event(PROGRESS).then_step(BodyStep::Stall)
     });
     let server = server.await.unwrap();
-    let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
+    let mut link = LinkFixture::with_http_mode(HTTP_MODE).http(&server.url("/mcp")).await;
     for id in [1, 2] {
         link.outbox.send(request(id, "tools/call", "{}")).await.unwrap();
         next_message(&mut link).await;
@@ -183,7 +186,7 @@ async fn requests_wait_for_initialized_notification() {
         false => ScriptedResponse::json(result_text(1, 1)),
     });
     let server = server.await.unwrap();
-    let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
+    let mut link = LinkFixture::with_http_mode(HTTP_MODE).http(&server.url("/mcp")).await;
     link.outbox.send(notification("notifications/initialized")).await.unwrap();
     link.outbox.send(request(1, "tools/list", "{}")).await.unwrap();
     let start = Instant::now();
@@ -203,7 +206,7 @@ async fn cancellation_is_sent_after_its_request() {
         _ => ScriptedResponse::events().then_step(BodyStep::Stall),
     });
     let server = server.await.unwrap();
-    let link = LinkFixture::new().http(&server.url("/mcp")).await;
+    let link = LinkFixture::with_http_mode(HTTP_MODE).http(&server.url("/mcp")).await;
     link.outbox.send(large_request(1)).await.unwrap();
     link.outbox.send(cancelled(1)).await.unwrap();
     link.outbox.send(Outgoing::Abandon(Id::from(1))).await.unwrap();
@@ -219,7 +222,7 @@ async fn cancellation_is_sent_after_its_request() {
 #[tokio::test]
 async fn pending_cancellations_are_bounded() {
     let server = HttpServer::start(|_| ScriptedResponse::unanswered()).await.unwrap();
-    let link = LinkFixture::new().http(&server.url("/mcp")).await;
+    let link = LinkFixture::with_http_mode(HTTP_MODE).http(&server.url("/mcp")).await;
     let send = async |message| timeout(Duration::from_secs(1), link.outbox.send(message)).await;
     for id in 0..400 {
         if send(request(id, "tools/call", "{}")).await.is_err()
@@ -245,7 +248,7 @@ async fn dis_49_broken_stream_is_resumed_with_last_event_id_after_retry_delay() 
         Some(other) => panic!("{other}"),
     });
     let server = server.await.unwrap();
-    let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
+    let mut link = LinkFixture::with_http_mode(HTTP_MODE).http(&server.url("/mcp")).await;
     let start = Instant::now();
     link.outbox.send(request(1, "tools/call", "{}")).await.unwrap();
     assert!(matches!(next_message(&mut link).await, Message::Notification(_)));
@@ -269,7 +272,7 @@ async fn modern_streams_are_not_resumed() {
         HttpServer::start(|_| ScriptedResponse::events().send("id: e1\nretry: 1\ndata:\n\n"))
             .await
             .unwrap();
-    let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
+    let mut link = LinkFixture::with_http_mode(HTTP_MODE).http(&server.url("/mcp")).await;
     let Outgoing::Message(mut call) = request(1, "tools/call", "{}") else { unreachable!() };
     call.version = Some(Version::V2026_07_28);
     link.outbox.send(Outgoing::Message(call)).await.unwrap();
@@ -289,7 +292,7 @@ async fn json_rpc_error_with_error_status_reaches_call() {
         ScriptedResponse::status(400).header("content-type", "application/json").send(error)
     });
     let server = server.await.unwrap();
-    let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
+    let mut link = LinkFixture::with_http_mode(HTTP_MODE).http(&server.url("/mcp")).await;
     link.outbox.send(request(1, "tools/call", "{}")).await.unwrap();
     let Message::Response(response) = next_message(&mut link).await else {
         panic!("expected a response")
@@ -304,7 +307,7 @@ async fn redirect_within_origin_resends_message() {
         _ => ScriptedResponse::json(result_text(1, 1)),
     });
     let server = server.await.unwrap();
-    let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
+    let mut link = LinkFixture::with_http_mode(HTTP_MODE).http(&server.url("/mcp")).await;
     link.outbox.send(request(1, "tools/list", "{}")).await.unwrap();
     let (id, _) = next_answer(&mut link).await;
     assert_eq!(id, Id::from(1));
@@ -316,7 +319,7 @@ async fn redirect_within_origin_resends_message() {
 async fn closed_link_reports_close_last() {
     let server =
         HttpServer::start(|_| ScriptedResponse::events().then_step(BodyStep::Stall)).await.unwrap();
-    let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
+    let mut link = LinkFixture::with_http_mode(HTTP_MODE).http(&server.url("/mcp")).await;
     link.outbox.send(request(1, "tools/call", "{}")).await.unwrap();
     assert!(server.wait_for_open_responses(1).await);
     let closing = link.closer.close(Duration::from_secs(1));

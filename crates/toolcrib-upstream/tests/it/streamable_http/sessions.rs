@@ -8,6 +8,7 @@ use toolcrib_testkit::http::{BodyStep, HttpServer, ReceivedRequest, ScriptedResp
 use toolcrib_upstream::transport::{CloseReason, HttpFault};
 use toolcrib_wire::{Id, Message};
 
+use super::HTTP_MODE;
 use crate::link_fixture::{
     INITIALIZE, LinkFixture, close, expect_result, http_fault, next_close_reason, next_failure,
     next_message, notification, request, result_text, streamable,
@@ -34,7 +35,8 @@ async fn dom_10_configured_session_id_is_sent_from_first_post() {
             HttpServer::start(|_| ScriptedResponse::json(result_text(1, 1))).await.unwrap();
         let mut spec = streamable(&server.url("/mcp"));
         spec.session_id = configured.map(Value::literal);
-        let mut link = LinkFixture::new().open(&Transport::StreamableHttp(spec)).await;
+        let mut link =
+            LinkFixture::with_http_mode(HTTP_MODE).open(&Transport::StreamableHttp(spec)).await;
         link.outbox.send(request(1, "initialize", INITIALIZE)).await.unwrap();
         expect_result(&mut link, 1, 1).await;
         assert_eq!(server.requests()[0].header("mcp-session-id"), sent, "{configured:?}");
@@ -47,7 +49,7 @@ async fn dom_09_session_id_of_initialize_is_sent_afterwards() {
         session_reply(received).unwrap_or_else(|| ScriptedResponse::json(result_text(2, 2)))
     });
     let server = server.await.unwrap();
-    let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
+    let mut link = LinkFixture::with_http_mode(HTTP_MODE).http(&server.url("/mcp")).await;
     link.outbox.send(request(1, "initialize", INITIALIZE)).await.unwrap();
     expect_result(&mut link, 1, 1).await;
     link.outbox.send(request(2, "tools/list", "{}")).await.unwrap();
@@ -70,7 +72,7 @@ async fn listen_stream_delivers_server_messages_and_is_reopened() {
         })
     });
     let server = server.await.unwrap();
-    let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
+    let mut link = LinkFixture::with_http_mode(HTTP_MODE).http(&server.url("/mcp")).await;
     link.outbox.send(request(1, "initialize", INITIALIZE)).await.unwrap();
     expect_result(&mut link, 1, 1).await;
     link.outbox.send(notification("notifications/initialized")).await.unwrap();
@@ -90,7 +92,7 @@ async fn unsupported_listen_stream_is_requested_once() {
         session_reply(received).unwrap_or_else(|| ScriptedResponse::status(405))
     });
     let server = server.await.unwrap();
-    let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
+    let mut link = LinkFixture::with_http_mode(HTTP_MODE).http(&server.url("/mcp")).await;
     link.outbox.send(request(1, "initialize", INITIALIZE)).await.unwrap();
     expect_result(&mut link, 1, 1).await;
     link.outbox.send(notification("notifications/initialized")).await.unwrap();
@@ -108,7 +110,7 @@ async fn not_found_on_get_keeps_session() {
         _ => session_reply(received).unwrap_or_else(|| ScriptedResponse::json(result_text(2, 2))),
     });
     let server = server.await.unwrap();
-    let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
+    let mut link = LinkFixture::with_http_mode(HTTP_MODE).http(&server.url("/mcp")).await;
     link.outbox.send(request(1, "initialize", INITIALIZE)).await.unwrap();
     expect_result(&mut link, 1, 1).await;
     link.outbox.send(notification("notifications/initialized")).await.unwrap();
@@ -127,7 +129,8 @@ async fn dis_16_hol_15_close_deletes_session_if_configured() {
         let server = server.await.unwrap();
         let mut spec = streamable(&server.url("/mcp"));
         spec.terminate_on_close = terminate;
-        let mut link = LinkFixture::new().open(&Transport::StreamableHttp(spec)).await;
+        let mut link =
+            LinkFixture::with_http_mode(HTTP_MODE).open(&Transport::StreamableHttp(spec)).await;
         link.outbox.send(request(1, "initialize", INITIALIZE)).await.unwrap();
         expect_result(&mut link, 1, 1).await;
         close(link).await;
@@ -143,7 +146,7 @@ async fn dis_16_hol_15_close_deletes_session_if_configured() {
 #[tokio::test]
 async fn close_without_session_sends_no_delete() {
     let server = HttpServer::start(|_| ScriptedResponse::json(result_text(1, 1))).await.unwrap();
-    let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
+    let mut link = LinkFixture::with_http_mode(HTTP_MODE).http(&server.url("/mcp")).await;
     link.outbox.send(request(1, "initialize", INITIALIZE)).await.unwrap();
     expect_result(&mut link, 1, 1).await;
     close(link).await;
@@ -156,7 +159,7 @@ async fn queued_messages_are_sent_before_close() {
         session_reply(received).unwrap_or_else(|| ScriptedResponse::status(405))
     });
     let server = server.await.unwrap();
-    let link = LinkFixture::new().http(&server.url("/mcp")).await;
+    let link = LinkFixture::with_http_mode(HTTP_MODE).http(&server.url("/mcp")).await;
     for n in 0..20 {
         link.outbox.send(notification(&format!("notifications/n{n}"))).await.unwrap();
     }
@@ -173,7 +176,8 @@ async fn lost_configured_session_is_replaced() {
     let server = server.await.unwrap();
     let mut spec = streamable(&server.url("/mcp"));
     spec.session_id = Some(Value::literal("old"));
-    let mut link = LinkFixture::new().open(&Transport::StreamableHttp(spec)).await;
+    let mut link =
+        LinkFixture::with_http_mode(HTTP_MODE).open(&Transport::StreamableHttp(spec)).await;
     link.outbox.send(request(1, "initialize", INITIALIZE)).await.unwrap();
     expect_result(&mut link, 1, 1).await;
     link.outbox.send(request(2, "tools/list", "{}")).await.unwrap();
@@ -191,7 +195,7 @@ async fn lost_session_ends_link_without_replay() {
         session_reply(received).unwrap_or_else(|| ScriptedResponse::status(404))
     });
     let server = server.await.unwrap();
-    let mut link = LinkFixture::new().http(&server.url("/mcp")).await;
+    let mut link = LinkFixture::with_http_mode(HTTP_MODE).http(&server.url("/mcp")).await;
     link.outbox.send(request(1, "initialize", INITIALIZE)).await.unwrap();
     expect_result(&mut link, 1, 1).await;
     link.outbox.send(request(2, "tools/call", "{}")).await.unwrap();

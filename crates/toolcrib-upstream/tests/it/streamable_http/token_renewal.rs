@@ -15,6 +15,7 @@ use toolcrib_upstream::transport::{
 };
 use toolcrib_wire::Message;
 
+use super::HTTP_MODE;
 use crate::link_fixture::{
     INITIALIZE, LinkFixture, expect_result, http_fault, next_incoming, next_message, notification,
     request, result_text,
@@ -46,7 +47,7 @@ impl TestTokens {
     }
 
     fn fixture(self: &Arc<Self>) -> LinkFixture {
-        let mut fixture = LinkFixture::new();
+        let mut fixture = LinkFixture::with_http_mode(HTTP_MODE);
         fixture.credentials = Credentials::Tokens(Arc::clone(self) as Arc<dyn TokenProvider>);
         fixture
     }
