@@ -9,6 +9,20 @@ use crate::command::{self, CommandError};
 pub const FORBIDDEN_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("toolcrib-config", &["tokio", "toolcrib-testkit"]),
     ("toolcrib-wire", &["tokio", "toolcrib-testkit"]),
+    (
+        "toolcrib-http",
+        &[
+            "axum",
+            "clap",
+            "serde_json",
+            "toolcrib",
+            "toolcrib-config",
+            "toolcrib-server",
+            "toolcrib-testkit",
+            "toolcrib-upstream",
+            "toolcrib-wire",
+        ],
+    ),
     ("toolcrib-upstream", &["axum", "clap", "rusqlite", "toolcrib", "toolcrib-testkit"]),
     ("toolcrib", &["axum", "clap", "toolcrib-testkit"]),
     ("toolcrib-server", &["clap", "toolcrib-testkit"]),

@@ -12,4 +12,3 @@ pub mod secrets;
 pub mod signals;
 pub mod supervise;
 pub mod transport;
-pub mod write_batch;

@@ -6,28 +6,33 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use hyper::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite};
-use toolcrib_upstream::write_batch::SocketWriter;
+use toolcrib_http::server::response_writer::{self, BodyLength, DateCache};
+use toolcrib_http::server::{
+    BusyPoll, ConnectionIo, HeaderBlock, ParsedHead, PrefixedStream, ReadOutcome, RequestFraming,
+    parse_head,
+};
+use toolcrib_http::write_batch::BatchWrite;
 use toolcrib_wire::{RawJson, TextGuard};
 
-use super::busy_poll::BusyPoll;
-use super::connection_io::{ConnectionIo, ReadOutcome};
 use super::connection_limit::ConnectionState;
 use super::listen::ConnectionOrigin;
-use super::prefixed_stream::PrefixedStream;
-use super::request_head::{self, HeaderBlock, ParsedHead, RequestFraming};
+use super::request_body::BodyError;
 use super::response::{GatewayResponse, HttpResponse};
-use super::response_writer::{self, BodyLength, DateCache};
 use super::route::{self, AuthInput};
 use super::{Front, request_body, token_expiry};
+use crate::body_budget::BudgetExceeded;
 use crate::gateway;
 use crate::identity::Principal;
 use crate::shutdown::ShutdownListener;
+
+/// Request line of the fast path.
+const REQUEST_LINE: &[u8] = b"POST /mcp HTTP/1.1\r\n";
 
 /// Serves requests of the fast path. Returns the connection when another request arrives.
 pub(super) async fn serve<S>(
@@ -35,16 +40,15 @@ pub(super) async fn serve<S>(
     stream: S,
     (origin, state): (ConnectionOrigin, &ConnectionState),
     busy_poll: Option<BusyPoll>,
-    socket_writer: Option<SocketWriter>,
 ) -> Option<PrefixedStream<S>>
 where
-    S: AsyncRead + AsyncWrite + Unpin,
+    S: AsyncRead + AsyncWrite + BatchWrite + Unpin,
 {
     let read_timeout = front.limits().read;
-    let io = ConnectionIo::new(stream, read_timeout, busy_poll, socket_writer);
+    let io = ConnectionIo::new(stream, read_timeout, busy_poll);
     let mut connection =
         FastConnection { front, origin, state, read_timeout, io, date: DateCache::default() };
-    let mut headers = HeaderBlock::default();
+    let mut headers = HeaderBlock::for_request_line(REQUEST_LINE);
     let mut shutdown = front.shutdown.listener();
     let goes_on = loop {
         match connection.next_request(&mut headers, &mut shutdown).await {
@@ -81,7 +85,7 @@ enum NextRequest {
 }
 
 /// Methods return `None` when the connection must close.
-impl<S: AsyncRead + AsyncWrite + Unpin> FastConnection<'_, S> {
+impl<S: AsyncRead + AsyncWrite + BatchWrite + Unpin> FastConnection<'_, S> {
     async fn next_request(
         &mut self,
         headers: &mut HeaderBlock,
@@ -90,7 +94,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FastConnection<'_, S> {
         self.io.start_request(self.read_timeout);
         let mut scanned = 0;
         loop {
-            match request_head::parse_head(&mut self.io.input, scanned, headers) {
+            match parse_head(&mut self.io.input, scanned, headers) {
                 ParsedHead::Complete(framing) => return NextRequest::Fast(framing),
                 ParsedHead::Unsupported => return NextRequest::Other,
                 ParsedHead::Partial => scanned = self.io.input.len(),
@@ -160,8 +164,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FastConnection<'_, S> {
         request_body::check_body(headers, length, &limits)?;
         let mut reservation =
             self.front.gateway.reservation(principal.may_choose_agent, &principal.agent);
+        let count =
+            |size| reservation.resize(size).map_err(|BudgetExceeded| BodyError::BudgetExceeded);
         self.io
-            .read_at_least(length, read_timeout, &mut reservation)
+            .read_at_least(length, read_timeout, count)
             .await
             .map_err(request_body::body_error_response)?;
         Ok((self.io.take_input(length), reservation.into_held()))
@@ -210,7 +216,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FastConnection<'_, S> {
     async fn send_response(&mut self, response: HttpResponse, closes: bool) -> Option<()> {
         let closes = closes || self.front.is_closing();
         let (head, body) = response.into_parts();
-        let size = BodyLength::for_response(head.status, &body);
+        let size = BodyLength::for_response(head.status, body.size_hint().exact());
         let date = self.date.format_at(SystemTime::now());
         response_writer::write_head(&mut self.io.output, &head, size, closes, date);
         if size != BodyLength::NoBody {
@@ -268,7 +274,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
     use tokio::task::JoinSet;
     use toolcrib::Host;
-    use toolcrib_upstream::write_batch::WriteBatch;
+    use toolcrib_http::write_batch::{BatchedStream, WriteBatch};
 
     use super::*;
     use crate::front::listen::PeerAddress;
@@ -288,7 +294,7 @@ mod tests {
     }
 
     /// A host without servers, and a connection to it.
-    async fn connected() -> (TempDir, Arc<Front>, TcpStream, TcpStream) {
+    async fn connected() -> (TempDir, Arc<Front>, TcpStream, BatchedStream<TcpStream>) {
         let folder = tempfile::tempdir().unwrap();
         let [root, state] = ["root", "state"].map(|name| folder.path().join(name));
         std::fs::create_dir(&root).unwrap();
@@ -296,23 +302,19 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        (folder, Front::new(host, Identity::default()), client, stream)
+        (folder, Front::new(host, Identity::default()), client, BatchedStream::new(stream))
     }
 
     /// Counts the polls of a connection for `requests` notifications.
-    async fn polls(
-        requests: usize,
-        socket_writer: fn(&TcpStream) -> Option<SocketWriter>,
-    ) -> usize {
+    async fn polls(requests: usize) -> usize {
         let (_folder, front, mut client, stream) = connected().await;
-        let socket_writer = socket_writer(&stream);
         let polls = Arc::new(AtomicUsize::new(0));
         let (mut tasks, counted) = (JoinSet::new(), Arc::clone(&polls));
         let host = front.host.clone();
         tasks.spawn(async move {
             let (origin, state) =
                 ((EntryPoint::Loopback, PeerAddress(None)), ConnectionState::default());
-            let mut serving = pin!(serve(&front, stream, (origin, &state), None, socket_writer));
+            let mut serving = pin!(serve(&front, stream, (origin, &state), None));
             let counting = poll_fn(|cx| {
                 counted.fetch_add(1, Ordering::Relaxed);
                 serving.as_mut().poll(cx)
@@ -335,30 +337,30 @@ mod tests {
     /// Each additional poll of the connection future costs time on every request.
     #[tokio::test]
     async fn simple_request_polls_its_connection_twice() {
-        assert_eq!(polls(20, |_| None).await, 2 * 20);
+        assert_eq!(polls(20).await, 2 * 20);
     }
 
     #[tokio::test]
     async fn batched_response_polls_its_connection_once() {
-        let (burst, mut writing) = (WriteBatch::default(), JoinSet::new());
-        let _settled = burst.set_current();
-        writing.spawn(burst.run());
-        assert_eq!(polls(20, SocketWriter::for_current_batch).await, 20);
+        let (batch, mut writing) = (WriteBatch::default(), JoinSet::new());
+        let _guard = batch.set_current();
+        writing.spawn(batch.run());
+        assert_eq!(polls(20).await, 20);
     }
 
     /// A batched response must not be lost when the connection closes.
     #[tokio::test]
     async fn half_closed_client_still_gets_its_response() {
-        let (burst, mut writing) = (WriteBatch::default(), JoinSet::new());
-        let _settled = burst.set_current();
-        writing.spawn(burst.run());
+        let (batch, mut writing) = (WriteBatch::default(), JoinSet::new());
+        let _guard = batch.set_current();
+        writing.spawn(batch.run());
         let (_folder, front, mut client, stream) = connected().await;
-        let (host, socket_writer) = (front.host.clone(), SocketWriter::for_current_batch(&stream));
+        let host = front.host.clone();
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let (origin, state) =
                 ((EntryPoint::Loopback, PeerAddress(None)), ConnectionState::default());
-            serve(&front, stream, (origin, &state), None, socket_writer).await.is_none()
+            serve(&front, stream, (origin, &state), None).await.is_none()
         });
         send_notification(&mut client).await;
         client.write_all(NOTIFICATION).await.unwrap();

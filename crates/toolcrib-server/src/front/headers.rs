@@ -1,6 +1,8 @@
 //! Header lookup that works for hyper's header map and for the fast path's header block.
 
 use hyper::HeaderMap;
+pub use toolcrib_http::server::AmbiguousHeader;
+use toolcrib_http::server::HeaderBlock;
 
 /// Lookup of request headers.
 pub trait Headers: Sync {
@@ -11,10 +13,6 @@ pub trait Headers: Sync {
     /// absent.
     fn single(&self, name: &str) -> Result<Option<&str>, AmbiguousHeader>;
 }
-
-/// A header that is repeated or not text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AmbiguousHeader;
 
 impl Headers for HeaderMap {
     fn text(&self, name: &str) -> Option<&str> {
@@ -31,9 +29,21 @@ impl Headers for HeaderMap {
     }
 }
 
+impl Headers for HeaderBlock {
+    fn text(&self, name: &str) -> Option<&str> {
+        HeaderBlock::text(self, name)
+    }
+
+    fn single(&self, name: &str) -> Result<Option<&str>, AmbiguousHeader> {
+        HeaderBlock::single(self, name)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use bytes::BytesMut;
     use hyper::header::{HeaderValue, ORIGIN};
+    use toolcrib_http::server::{ParsedHead, parse_head};
 
     use super::*;
 
@@ -50,5 +60,26 @@ mod tests {
             (headers.single("origin"), headers.text("origin")),
             (Err(AmbiguousHeader), None)
         );
+    }
+
+    /// Both implementations must return the same header values.
+    #[test]
+    fn header_lookup_matches_header_map() {
+        let values = ["", "1", "a b", "\t", "~", "\u{7f}", "\u{fc}", "\"", "a\tb"];
+        for value in values {
+            let text = format!(
+                "POST / HTTP/1.1\r\nX-One: {value}\r\nContent-Length: 0\r\nx-one: other\r\n\r\n"
+            );
+            let mut headers = HeaderBlock::for_request_line(b"POST / HTTP/1.1\r\n");
+            let parsed = parse_head(&mut BytesMut::from(&*text), 0, &mut headers);
+            assert_eq!(parsed == ParsedHead::Unsupported, value == "\u{7f}", "{text:?}");
+            if parsed == ParsedHead::Unsupported {
+                continue;
+            }
+            let mut map = HeaderMap::new();
+            let value = HeaderValue::from_bytes(value.trim().as_bytes()).unwrap();
+            map.append("x-one", value);
+            assert_eq!(Headers::text(&headers, "x-one"), Headers::text(&map, "x-one"), "{text:?}");
+        }
     }
 }

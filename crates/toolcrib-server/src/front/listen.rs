@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{self, IpAddr};
-use std::os::fd::AsRawFd;
 use std::os::unix;
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,11 +20,11 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use toolcrib_config::model::host::HttpMode;
+use toolcrib_http::server::{ThreadSlot, WorkerThreads};
+use toolcrib_http::write_batch::{BatchWrite, BatchedStream, Socket};
 use toolcrib_upstream::process::open_file_limit;
-use toolcrib_upstream::write_batch::SocketWriter;
 
 use super::connection_limit::ConnectionState;
-use super::worker_threads::{ThreadSlot, WorkerThreads};
 use super::write_timeout::WriteTimeout;
 use super::{Front, fast_path, route};
 use crate::identity::EntryPoint;
@@ -46,7 +45,7 @@ pub(super) type ConnectionOrigin = (EntryPoint, PeerAddress);
 
 /// A TCP or Unix listener.
 pub(super) trait Listener {
-    type Stream: AsyncRead + AsyncWrite + AsRawFd + Unpin + Send + 'static;
+    type Stream: AsyncRead + AsyncWrite + Socket + Unpin + Send + 'static;
     /// An accepted socket that is not registered with a runtime yet.
     type Unregistered: Send + 'static;
 
@@ -110,9 +109,8 @@ pub(super) async fn serve<L: Listener>(
                     let (slot, thread) = threads.assign_connection();
                     let serving = async move {
                         if let Ok(stream) = L::register(socket) {
-                            let socket_writer = SocketWriter::for_current_batch(&stream);
-                            let stream = WriteTimeout::new(stream, limits.write, permit);
-                            serve_connection(stream, socket_writer, front, router, (origin, state), &slot).await;
+                            let stream = WriteTimeout::new(BatchedStream::new(stream), limits.write, permit);
+                            serve_connection(stream, front, router, (origin, state), &slot).await;
                         }
                     };
                     served.set_task(match thread {
@@ -148,8 +146,7 @@ fn max_connections(entry_point: EntryPoint, open_file_limit: Option<u64>) -> usi
 }
 
 async fn serve_connection(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    socket_writer: Option<SocketWriter>,
+    stream: impl AsyncRead + AsyncWrite + BatchWrite + Unpin + Send + 'static,
     front: Arc<Front>,
     router: Router,
     (origin, state): (ConnectionOrigin, Arc<ConnectionState>),
@@ -164,9 +161,8 @@ async fn serve_connection(
     // Boxed, because most connections never need hyper.
     match front.host.config().gateway.http {
         HttpMode::Auto => {
-            let (origin_and_state, busy_poll) = ((origin, &*state), slot.busy_poll.clone());
             let serving =
-                fast_path::serve(&front, stream, origin_and_state, busy_poll, socket_writer);
+                fast_path::serve(&front, stream, (origin, &state), slot.busy_poll.clone());
             if let Some(rest) = serving.await {
                 Box::pin(serve_with_hyper(rest, front, router, (origin, state))).await;
             }

@@ -1,21 +1,15 @@
 //! HTTP server for the gateway and the control API, on TCP addresses and on the owner's socket.
 
-mod busy_poll;
-mod connection_io;
 mod connection_limit;
 mod fast_path;
 pub mod headers;
 mod index_page;
 mod listen;
 pub mod pipe;
-mod prefixed_stream;
 pub mod request_body;
-mod request_head;
 pub mod response;
-mod response_writer;
 pub(crate) mod route;
 pub(crate) mod token_expiry;
-mod worker_threads;
 mod write_timeout;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,6 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use toolcrib::Host;
 use toolcrib::internal::Visibility;
+pub use toolcrib_http::server::WorkerThreads;
 
 use crate::api::DialogActivity;
 use crate::gateway::Gateway;
@@ -35,7 +30,6 @@ use crate::identity::{EntryPoint, Identity, Principal, PrincipalLimits};
 use crate::shutdown::Shutdown;
 use crate::trace::TraceSender;
 use connection_limit::ConnectionLimit;
-pub use worker_threads::WorkerThreads;
 
 /// Maximum interval between checks for idle clients.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(15);

@@ -10,6 +10,7 @@ use hyper::StatusCode;
 use hyper::body::Body;
 use hyper::header::CONTENT_TYPE;
 use tokio::time::timeout;
+use toolcrib_http::server::ReadError;
 use toolcrib_wire::{MalformedMessage, MessageLimits, Packet, TextGuard, parse_with_guard};
 
 use super::headers::Headers;
@@ -30,6 +31,15 @@ pub enum BodyError {
     Incomplete,
     /// Other bodies use up the memory budget.
     BudgetExceeded,
+}
+
+impl From<ReadError> for BodyError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Closed => BodyError::Incomplete,
+            ReadError::TimedOut => BodyError::TooSlow,
+        }
+    }
 }
 
 /// Reads and parses a message within `max_time`. The reservation lives as long as any part of the message.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
+use toolcrib_http::write_batch::{BatchWrite, SocketWriter};
 
 use super::connection_limit::ConnectionPermit;
 
@@ -47,6 +48,12 @@ impl<S> WriteTimeout<S> {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
         }
+    }
+}
+
+impl<S: BatchWrite> BatchWrite for WriteTimeout<S> {
+    fn socket_writer(&self) -> Option<&SocketWriter> {
+        self.stream.socket_writer()
     }
 }
 

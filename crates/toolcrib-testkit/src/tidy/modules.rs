@@ -23,7 +23,7 @@ const MODULE_ORDERS: &[ModuleOrder] = &[
             &["secrets"],
             &["transport"],
             &["process", "schema"],
-            &["disk", "signals", "write_batch"],
+            &["disk", "signals"],
         ],
     },
 ];

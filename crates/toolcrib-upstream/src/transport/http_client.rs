@@ -11,22 +11,20 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Method, StatusCode, Url};
 use toolcrib_config::SecretString;
 use toolcrib_config::model::host::HttpMode;
+use toolcrib_http::client::{BoxError, ConnectionPool, PoolOptions, RequestTemplate};
 use toolcrib_wire::header::Header;
 use toolcrib_wire::{MessageLimits, RawJson};
 
-use super::connection_pool::ConnectionPool;
-use super::http_connection::BoxError;
 use super::http_fault::HttpFault;
 use super::http_response::{HttpResponse, ResponseBody, ResponseContent, with_idle_timeout};
 use super::open::{OpenContext, OpenError};
 use super::remote_target::{RemoteTarget, with_timeout};
-use super::request_template::RequestTemplate;
 use super::request_waiter::{RequestWaiter, nonzero};
 use super::tls::Tls;
 use super::token_provider::{Denial, TokenProvider};
 use crate::signals::SecretMask;
 
-pub(super) const AGENT_NAME: &str = concat!("toolcrib/", env!("CARGO_PKG_VERSION"));
+const AGENT_NAME: &str = concat!("toolcrib/", env!("CARGO_PKG_VERSION"));
 pub(crate) const HTTP_SCHEMES: [&str; 2] = ["http", "https"];
 pub(super) const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
@@ -36,12 +34,12 @@ const JSON_OR_EVENT_STREAM: HeaderValue =
 
 /// Shorter than the 5 s after which Node closes idle connections. A request that meets the close fails, and the client
 /// cannot know whether the server read it.
-pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Attempts per request: with the cached token, with a renewed one, and with one of a wider scope.
 const MAX_ATTEMPTS: usize = 3;
 
-pub(super) const MAX_IDLE_CONNECTIONS: usize = 64;
+const MAX_IDLE_CONNECTIONS: usize = 64;
 const MAX_REDIRECTS: usize = 5;
 
 /// HTTP client of one server.
@@ -100,12 +98,16 @@ impl HttpClient {
         if let Some(limit) = nonzero(context.connect_timeout) {
             client = client.connect_timeout(limit);
         }
+        let pool_options = PoolOptions {
+            user_agent: AGENT_NAME,
+            connect_timeout: nonzero(context.connect_timeout),
+            idle_timeout: IDLE_TIMEOUT,
+            max_idle: MAX_IDLE_CONNECTIONS,
+        };
         Ok(Self {
             client: client.build().map_err(OpenError::Client)?,
             pool: match context.http_mode {
-                HttpMode::Auto => {
-                    ConnectionPool::for_plain_url(&target.url, nonzero(context.connect_timeout))
-                }
+                HttpMode::Auto => ConnectionPool::for_plain_url(&target.url, &pool_options),
                 HttpMode::Hyper => None,
             },
             target,
@@ -155,7 +157,8 @@ impl HttpClient {
         };
         // Most calls take this path. The boxed futures keep the other paths from making it larger.
         let head = post.template.head(post.url, &post.headers);
-        let response = pool.post(&head, post.message.as_bytes()).await.map_err(network_fault)?;
+        let posted = pool.post(&head, post.message.as_bytes()).await.map_err(network_fault)?;
+        let response = HttpResponse::Direct(posted.0, posted.1);
         match preserves_method(response.status()) || is_denied(&response) {
             true => {
                 Box::pin(self.continue_post(pool, HttpRequest::from_post(post), response, waiter))
@@ -363,7 +366,8 @@ impl<'a> HttpRequest<'a> {
     ) -> Result<HttpResponse, HttpFault> {
         let Some((template, message)) = self.post else { return Err(HttpFault::NoResponse) };
         let head = template.head(url, &self.headers);
-        pool.post(&head, message.as_bytes()).await.map_err(network_fault)
+        let posted = pool.post(&head, message.as_bytes()).await.map_err(network_fault)?;
+        Ok(HttpResponse::Direct(posted.0, posted.1))
     }
 
     async fn send_with(&self, client: &Client) -> Result<HttpResponse, HttpFault> {

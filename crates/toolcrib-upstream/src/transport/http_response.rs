@@ -9,10 +9,9 @@ use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName};
 use reqwest::{Response, StatusCode};
 use tokio::time::timeout;
+use toolcrib_http::client::{BodyReader, BoxError, ResponseHead};
 
-use super::http_connection::{BodyReader, BoxError};
 use super::http_fault::HttpFault;
-use super::response_head::ResponseHead;
 use crate::signals::SecretMask;
 
 /// Most memory reserved because of a declared length. A server can declare a length and send nothing.
@@ -202,5 +201,44 @@ pub(super) async fn with_idle_timeout<F: Future>(
     match idle_timeout {
         Some(limit) => timeout(limit, work).await.map_err(|_| HttpFault::ReadTimeout(limit)),
         None => Ok(work.await),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+    use toolcrib_http::client::{ConnectionPool, PoolOptions};
+    use url::Url;
+
+    use super::*;
+
+    const OPTIONS: PoolOptions = PoolOptions {
+        user_agent: "test",
+        connect_timeout: None,
+        idle_timeout: Duration::from_secs(4),
+        max_idle: 1,
+    };
+
+    #[tokio::test]
+    async fn response_limit_applies_to_every_framing() {
+        for output in [
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+            let pool = ConnectionPool::for_plain_url(&Url::parse(&url).unwrap(), &OPTIONS).unwrap();
+            let answering = async {
+                let mut stream = listener.accept().await.unwrap().0;
+                stream.write_all(output.as_bytes()).await.unwrap();
+                stream
+            };
+            let head = b"POST /mcp HTTP/1.1\r\nhost: a\r\n";
+            let (response, _stream) = tokio::join!(pool.post(head, b"{}"), answering);
+            let (head, reader) = response.unwrap();
+            let read = ResponseBody::new(HttpResponse::Direct(head, reader), None).read_all(1, 0);
+            assert!(matches!(read.await, Err(HttpFault::TooLarge { limit: 1 })), "{output}");
+        }
     }
 }

@@ -2,9 +2,7 @@
 //!
 //! One file per transport. The reader of a transport may wait for the inbox of its link and for nothing else.
 
-mod body_decoder;
 mod byte_stream;
-mod connection_pool;
 mod diagnosis;
 mod direct_exchange;
 mod docker_exec;
@@ -12,17 +10,13 @@ mod encoding;
 mod event_stream;
 mod fetch;
 mod http_client;
-mod http_connection;
 mod http_fault;
 mod http_response;
 mod http_session;
 mod link;
-mod malformed_response;
 mod open;
 mod remote_target;
-mod request_template;
 mod request_waiter;
-mod response_head;
 mod session_state;
 mod sse;
 mod stdio;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::oneshot;
+use toolcrib_http::client::RequestTemplate;
 use toolcrib_wire::{Version, header};
 
 use super::http_client::HttpClient;
-use super::request_template::RequestTemplate;
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static(header::SESSION_ID);
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use toolcrib_http::client::RequestTemplate;
 use toolcrib_wire::Version;
 use toolcrib_wire::header::{self, Header};
 
@@ -13,7 +14,6 @@ use crate::transport::http_client::{self, PostRequest};
 use crate::transport::http_fault::HttpFault;
 use crate::transport::http_response::HttpResponse;
 use crate::transport::link::{OutgoingKind, OutgoingMessage};
-use crate::transport::request_template::RequestTemplate;
 use crate::transport::request_waiter::RequestWaiter;
 use crate::transport::session_state::SESSION_ID;
 

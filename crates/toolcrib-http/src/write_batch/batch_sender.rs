@@ -51,8 +51,8 @@ fn flags() -> SendFlags {
 /// Sends the bytes of one socket.
 #[allow(unsafe_code, reason = "the slot stores the raw descriptor")]
 fn send_one((socket, state): &PendingSend<'_>) -> SendResult {
-    // SAFETY: The descriptor is open: a `SocketWriter` is dropped before its socket closes, and its `drop` waits for
-    // the slot lock that `state` holds.
+    // SAFETY: The descriptor is open: only `SocketWriter` queues bytes, its creator keeps the socket open until it is
+    // dropped, and its `drop` waits for the slot lock that `state` holds, and leaves no bytes to write.
     let socket = unsafe { BorrowedFd::borrow_raw(*socket) };
     Ok(rustix::net::send(socket, &state.bytes, flags())?)
 }
@@ -160,7 +160,7 @@ mod tests {
     use std::mem;
     use std::os::unix::net::UnixStream;
 
-    use super::super::{SocketWriter, WriteBatch};
+    use super::super::{BatchWrite, BatchedStream, WriteBatch};
     use super::*;
 
     /// All bytes are written even if the kernel has no io_uring or forbids it.
@@ -168,9 +168,13 @@ mod tests {
     fn batch_is_written_with_and_without_io_uring() {
         for mut sender in [BatchSender::default(), sender_without_ring()] {
             let batch = WriteBatch::default();
-            let pairs: Vec<_> = (0..130).map(|_| UnixStream::pair().unwrap()).collect();
+            let pair = |_| {
+                let (ours, theirs) = UnixStream::pair().unwrap();
+                (BatchedStream::in_batch(ours, Some(batch.clone())), theirs)
+            };
+            let pairs: Vec<_> = (0..130).map(pair).collect();
             let writers: Vec<_> =
-                pairs.iter().map(|(ours, _)| SocketWriter::new(batch.clone(), ours)).collect();
+                pairs.iter().filter_map(|(ours, _)| ours.socket_writer()).collect();
             for round in [*b"one", *b"two"] {
                 writers.iter().for_each(|writer| assert!(writer.enqueue([&round, b"", b""])));
                 let slots = mem::take(&mut batch.0.state().slots);

@@ -1,8 +1,9 @@
 //! The shared part of the POSTs of a session: their head is written once.
 
 use std::borrow::Cow;
+use std::fmt;
 
-use reqwest::header::{CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
 use url::{Position, Url};
 
 /// Longest content-length line.
@@ -11,7 +12,7 @@ const HEADER_NAME: &[u8] = b"content-length: ";
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// Request line and headers that all POSTs of a session share.
-pub(super) struct RequestTemplate {
+pub struct RequestTemplate {
     url: Url,
     headers: HeaderMap,
     /// The request line and the headers, without the content-length line.
@@ -27,7 +28,7 @@ pub(super) struct ContentLengthLine {
 }
 
 impl RequestTemplate {
-    pub(super) fn new(url: &Url, headers: HeaderMap) -> Self {
+    pub fn new(url: &Url, headers: HeaderMap) -> Self {
         let mut head = request_line(url);
         let headers_start = head.len();
         write_headers(&headers, &mut head);
@@ -35,14 +36,14 @@ impl RequestTemplate {
     }
 
     /// The shared headers, overridden by those of one request.
-    pub(super) fn headers_with(&self, extra: &HeaderMap) -> HeaderMap {
+    pub fn headers_with(&self, extra: &HeaderMap) -> HeaderMap {
         let mut headers = self.headers.clone();
         headers.extend(extra.clone());
         headers
     }
 
     /// The head of one request, without the content-length line.
-    pub(super) fn head(&self, url: &Url, extra: &HeaderMap) -> Cow<'_, [u8]> {
+    pub fn head(&self, url: &Url, extra: &HeaderMap) -> Cow<'_, [u8]> {
         let is_usual = *url == self.url;
         if is_usual && extra.is_empty() {
             return Cow::Borrowed(&self.head);
@@ -101,9 +102,16 @@ impl ContentLengthLine {
     }
 }
 
+/// Omits the headers, which may be secret.
+impl fmt::Debug for RequestTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestTemplate").finish_non_exhaustive()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use reqwest::header::{HeaderName, HeaderValue};
+    use http::header::{HeaderName, HeaderValue};
 
     use super::*;
 

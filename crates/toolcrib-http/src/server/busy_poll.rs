@@ -12,7 +12,7 @@ const BUSY_POLL_LIMIT: Duration = Duration::from_micros(200);
 
 /// Keeps one thread awake while a connection on it waits for a fast response. Clones control the same thread.
 #[derive(Clone, Debug)]
-pub(super) struct BusyPoll(Arc<BusyPollState>);
+pub struct BusyPoll(Arc<BusyPollState>);
 
 #[derive(Debug)]
 struct BusyPollState {

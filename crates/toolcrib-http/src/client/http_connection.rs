@@ -1,6 +1,7 @@
 //! A plain HTTP/1.1 connection that its user drives. A request needs no other task and wakes only the task that waits
 //! for the response.
 
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
@@ -16,9 +17,10 @@ use super::body_decoder::{BodyDecoder, DecodeStep};
 use super::connection_pool::IdleConnections;
 use super::malformed_response::MalformedResponse;
 use super::response_head::{PreviousHead, ResponseHead};
-use crate::write_batch::{SocketWriter, Unwritten};
+use crate::write_batch::{BatchWrite, BatchedStream, SocketWriter, Unwritten};
 
-pub(super) type BoxError = Box<dyn std::error::Error + Send + Sync>;
+/// Any error of a connection.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Read size. It starts small and doubles with each read that fills it.
 const MIN_READ: usize = 8 * 1024;
@@ -28,9 +30,8 @@ const MAX_READ: usize = 256 * 1024;
 pub(super) const SMALL_REQUEST: usize = 4 << 10;
 
 pub(super) struct HttpConnection {
-    /// Queues small requests in the write batch. Declared before `stream`, because it must be dropped first.
-    writer: Option<SocketWriter>,
-    stream: TcpStream,
+    /// Small requests go through its write batch.
+    stream: BatchedStream<TcpStream>,
     /// The runtime that polls the socket. Another runtime would be woken across threads.
     pub(super) runtime: Id,
     buffer: BytesMut,
@@ -60,7 +61,7 @@ pub(super) enum SendFailure {
 
 /// Reads the rest of a response. A completely read response returns its connection to the pool; a dropped one closes
 /// it.
-pub(super) struct BodyReader {
+pub struct BodyReader {
     connection: Option<HttpConnection>,
     decoder: BodyDecoder,
     keep_alive: bool,
@@ -116,7 +117,11 @@ impl<'a> RequestWrite<'a> {
     }
 
     /// Ready when all is written, or a write failed.
-    fn poll_write(&mut self, stream: &mut TcpStream, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_write(
+        &mut self,
+        stream: &mut BatchedStream<TcpStream>,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
         while !self.is_done() && self.fault.is_none() {
             let stream = Pin::new(&mut *stream);
             let written = match &self.parts[self.next..] {
@@ -155,15 +160,15 @@ impl<'a> RequestWrite<'a> {
 impl HttpConnection {
     pub(super) fn new(stream: TcpStream) -> Self {
         let (runtime, previous_head) = (Handle::current().id(), PreviousHead::default());
-        let (writer, buffer) = (SocketWriter::for_current_batch(&stream), BytesMut::new());
-        Self { writer, stream, runtime, buffer, read_size: MIN_READ, previous_head }
+        let (stream, buffer) = (BatchedStream::new(stream), BytesMut::new());
+        Self { stream, runtime, buffer, read_size: MIN_READ, previous_head }
     }
 
     /// True if a request can be sent. Only this check notices that the server closed an idle connection or sent
     /// unsolicited bytes.
     pub(super) fn is_open(&self) -> bool {
         // `try_read` makes a system call only if the socket is readable.
-        let read = self.stream.try_read(&mut [0]);
+        let read = self.stream.get_ref().try_read(&mut [0]);
         matches!(read, Err(fault) if fault.kind() == io::ErrorKind::WouldBlock)
     }
 
@@ -181,7 +186,7 @@ impl HttpConnection {
         sending: &mut RequestWrite<'_>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<ResponseHead, SendFailure>> {
-        if let Some(writer) = &self.writer {
+        if let Some(writer) = self.stream.socket_writer() {
             sending.enqueue(writer, cx);
         }
         let _ = sending.poll_write(&mut self.stream, cx);
@@ -196,7 +201,7 @@ impl HttpConnection {
                 Err(fault) => Err(fault.into()),
             };
             if let Some(head) = read.transpose() {
-                sending.reclaim(self.writer.as_ref());
+                sending.reclaim(self.stream.socket_writer());
                 // Bytes that arrive before the request are not its response.
                 let head = head.and_then(|head| match sending.has_started {
                     true => Ok(head),
@@ -275,12 +280,12 @@ impl BodyReader {
     }
 
     /// Remaining body bytes, if the server declared the length.
-    pub(super) fn remaining_length(&self) -> Option<u64> {
+    pub fn remaining_length(&self) -> Option<u64> {
         self.decoder.remaining()
     }
 
     /// The next buffered chunk, or `None` at the end. Pending if the buffer is empty.
-    pub(super) fn buffered_chunk(&mut self) -> Poll<Result<Option<Bytes>, MalformedResponse>> {
+    pub fn buffered_chunk(&mut self) -> Poll<Result<Option<Bytes>, MalformedResponse>> {
         let step = self.next_step()?;
         let Some(connection) = &mut self.connection else { return Poll::Ready(Ok(None)) };
         let DecodeStep::Data(size) = step else { return Poll::Pending };
@@ -292,10 +297,7 @@ impl BodyReader {
     }
 
     /// Copies all buffered body bytes. Ready at the end of the body.
-    pub(super) fn copy_buffered(
-        &mut self,
-        body: &mut Vec<u8>,
-    ) -> Poll<Result<(), MalformedResponse>> {
+    pub fn copy_buffered(&mut self, body: &mut Vec<u8>) -> Poll<Result<(), MalformedResponse>> {
         loop {
             let step = self.next_step()?;
             let Some(connection) = &mut self.connection else { return Poll::Ready(Ok(())) };
@@ -306,12 +308,12 @@ impl BodyReader {
     }
 
     /// Waits for more bytes.
-    pub(super) async fn fill(&mut self) -> Result<(), BoxError> {
+    pub async fn fill(&mut self) -> Result<(), BoxError> {
         poll_fn(|cx| self.poll_fill_body(None, cx)).await
     }
 
     /// Waits for more bytes, and reads them directly into the body if its length is known.
-    pub(super) async fn fill_into(&mut self, body: &mut Vec<u8>) -> Result<(), BoxError> {
+    pub async fn fill_into(&mut self, body: &mut Vec<u8>) -> Result<(), BoxError> {
         poll_fn(|cx| self.poll_fill_body(Some(&mut *body), cx)).await
     }
 
@@ -359,5 +361,11 @@ impl BodyReader {
         if let Some(connection) = connection {
             self.idle.insert(connection.with_reset_buffer());
         }
+    }
+}
+
+impl fmt::Debug for BodyReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BodyReader").field("decoder", &self.decoder).finish_non_exhaustive()
     }
 }

@@ -15,8 +15,7 @@ const MAX_QUEUED: usize = 64 << 10;
 /// Larger buffers are freed after use.
 const MAX_KEPT_CAPACITY: usize = 8 << 10;
 
-/// Queues writes of one socket in a batch. Must be dropped before the socket closes, because the descriptor may be
-/// reused.
+/// Queues writes of one socket in a batch.
 pub struct SocketWriter {
     batch: WriteBatch,
     slot: Arc<Slot>,
@@ -51,12 +50,12 @@ pub(super) struct SlotState {
 }
 
 impl SocketWriter {
-    /// Creates a writer for a non-blocking socket, if the thread has a current batch.
-    pub fn for_current_batch(socket: &impl AsRawFd) -> Option<Self> {
-        WriteBatch::current().map(|batch| SocketWriter::new(batch, socket))
-    }
-
-    pub(super) fn new(batch: WriteBatch, socket: &impl AsRawFd) -> Self {
+    /// # Safety
+    ///
+    /// The socket must keep its descriptor open until the writer is dropped. Otherwise bytes go to the file that gets
+    /// the same descriptor next.
+    #[allow(unsafe_code, reason = "the writer keeps the raw descriptor")]
+    pub(super) unsafe fn new(batch: WriteBatch, socket: &impl AsRawFd) -> Self {
         let slot = Slot { socket: socket.as_raw_fd(), state: Mutex::default() };
         SocketWriter { batch, slot: Arc::new(slot) }
     }
@@ -86,6 +85,12 @@ impl SocketWriter {
         unwritten
     }
 
+    /// Discards all bytes that are not yet written, and the waker.
+    pub fn clear(&self) {
+        let mut state = self.slot.state();
+        *state = SlotState { is_queued: state.is_queued, ..SlotState::default() };
+    }
+
     /// Takes back all bytes that are not yet written.
     pub fn take_unwritten(&self) -> Option<Unwritten> {
         let mut state = self.slot.state();
@@ -98,8 +103,7 @@ impl SocketWriter {
 
 impl Drop for SocketWriter {
     fn drop(&mut self) {
-        let mut state = self.slot.state();
-        *state = SlotState { is_queued: state.is_queued, ..SlotState::default() };
+        self.clear();
     }
 }
 

@@ -4,7 +4,11 @@ use std::ops::Range;
 
 /// Returns the digits at `place` if `text` otherwise begins like `before`. The number of digits must be equal. An
 /// empty range means that the texts must be equal.
-pub fn repeated_digits<'t>(before: &[u8], place: Range<usize>, text: &'t [u8]) -> Option<&'t [u8]> {
+pub(crate) fn repeated_digits<'t>(
+    before: &[u8],
+    place: Range<usize>,
+    text: &'t [u8],
+) -> Option<&'t [u8]> {
     let digits = text.get(place.clone())?;
     let is_same = text.get(..place.start) == before.get(..place.start)
         && text.get(place.end..before.len()) == Some(before.get(place.end..)?);

@@ -3,24 +3,26 @@
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hyper::StatusCode;
-use hyper::body::Body;
-use hyper::header::{CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING};
-use hyper::http::response::Parts;
+use http::StatusCode;
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE, TRANSFER_ENCODING};
+use http::response::Parts;
 
 /// Marking of the end of a response body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BodyLength {
+pub enum BodyLength {
     /// The response has no body.
     NoBody,
+    /// A body of this length.
     Known(u64),
+    /// A body of unknown length, in chunks.
     Chunked,
 }
 
 impl BodyLength {
-    pub(super) fn for_response(status: StatusCode, body: &impl Body) -> Self {
+    /// The framing of a response. `exact_size` is the length of the body, if it is known.
+    pub fn for_response(status: StatusCode, exact_size: Option<u64>) -> Self {
         let has_none = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-        match body.size_hint().exact() {
+        match exact_size {
             _ if has_none || status.is_informational() => BodyLength::NoBody,
             Some(length) => BodyLength::Known(length),
             None => BodyLength::Chunked,
@@ -28,21 +30,21 @@ impl BodyLength {
     }
 
     /// Writes the start of a chunk. `length` must not be zero, because an empty chunk ends the body.
-    pub(super) fn write_chunk_start(self, out: &mut Vec<u8>, length: usize) {
+    pub fn write_chunk_start(self, out: &mut Vec<u8>, length: usize) {
         if self == BodyLength::Chunked {
             write_text(out, format_args!("{length:x}\r\n"));
         }
     }
 
     /// Writes the end of a chunk.
-    pub(super) fn write_chunk_end(self, out: &mut Vec<u8>) {
+    pub fn write_chunk_end(self, out: &mut Vec<u8>) {
         if self == BodyLength::Chunked {
             out.extend_from_slice(b"\r\n");
         }
     }
 
     /// Writes the end of a chunked body.
-    pub(super) fn write_last_chunk(self, out: &mut Vec<u8>) {
+    pub fn write_last_chunk(self, out: &mut Vec<u8>) {
         if self == BodyLength::Chunked {
             out.extend_from_slice(b"0\r\n\r\n");
         }
@@ -50,13 +52,7 @@ impl BodyLength {
 }
 
 /// Writes a response head. Framing headers of the response are replaced by those of `size` and `closes`.
-pub(super) fn write_head(
-    out: &mut Vec<u8>,
-    head: &Parts,
-    size: BodyLength,
-    closes: bool,
-    date: &str,
-) {
+pub fn write_head(out: &mut Vec<u8>, head: &Parts, size: BodyLength, closes: bool, date: &str) {
     write_status_line(out, head.status);
     for (name, value) in &head.headers {
         if ![CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION, DATE].contains(name) {
@@ -67,7 +63,7 @@ pub(super) fn write_head(
 }
 
 /// Writes the status line.
-pub(super) fn write_status_line(out: &mut Vec<u8>, status: StatusCode) {
+pub fn write_status_line(out: &mut Vec<u8>, status: StatusCode) {
     match status {
         StatusCode::OK => out.extend_from_slice(b"HTTP/1.1 200 OK\r\n"),
         status => {
@@ -78,7 +74,7 @@ pub(super) fn write_status_line(out: &mut Vec<u8>, status: StatusCode) {
 }
 
 /// Writes the framing headers, the date and the empty line.
-pub(super) fn write_head_end(out: &mut Vec<u8>, size: BodyLength, closes: bool, date: &str) {
+pub fn write_head_end(out: &mut Vec<u8>, size: BodyLength, closes: bool, date: &str) {
     match size {
         BodyLength::NoBody => {}
         BodyLength::Known(length) => write_text(out, format_args!("content-length: {length}\r\n")),
@@ -91,7 +87,8 @@ pub(super) fn write_head_end(out: &mut Vec<u8>, size: BodyLength, closes: bool, 
     out.extend_from_slice(b"\r\n");
 }
 
-pub(super) fn write_header(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+/// Writes one header.
+pub fn write_header(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     for part in [name.as_bytes(), b": ", value, b"\r\n"] {
         out.extend_from_slice(part);
     }
@@ -104,13 +101,14 @@ fn write_text(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
 
 /// The formatted `Date` header, updated once per second.
 #[derive(Debug, Default)]
-pub(super) struct DateCache {
+pub struct DateCache {
     second: u64,
     text: String,
 }
 
 impl DateCache {
-    pub(super) fn format_at(&mut self, now: SystemTime) -> &str {
+    /// The text for this time.
+    pub fn format_at(&mut self, now: SystemTime) -> &str {
         /// Last second that HTTP dates can express.
         const LAST: u64 = 253_402_300_799;
         let second = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()).min(LAST);
@@ -124,7 +122,7 @@ impl DateCache {
 
 #[cfg(test)]
 mod tests {
-    use hyper::Response;
+    use http::Response;
 
     use super::*;
 

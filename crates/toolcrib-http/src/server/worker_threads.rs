@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
+use crate::write_batch::WriteBatch;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use toolcrib_upstream::write_batch::WriteBatch;
 
 use super::busy_poll::BusyPoll;
 
@@ -38,10 +38,10 @@ struct ConnectionCount(Arc<AtomicUsize>);
 
 /// The place of a connection on a thread, until it is dropped.
 #[derive(Debug)]
-pub(super) struct ThreadSlot {
+pub struct ThreadSlot {
     connections: ConnectionCount,
     /// Keeps the thread awake, if other threads can run meanwhile.
-    pub(super) busy_poll: Option<BusyPoll>,
+    pub busy_poll: Option<BusyPoll>,
 }
 
 impl WorkerThreads {
@@ -52,13 +52,13 @@ impl WorkerThreads {
     }
 
     /// Runs busy polling and batched writes of the main thread. Never returns.
-    pub(super) async fn run_main(&self) {
+    pub async fn run_main(&self) {
         run_io(&self.busy_poll).await;
     }
 
     /// Assigns a connection to the least loaded thread; `None` is the main thread. The main thread is preferred,
     /// because it serves the servers on standard streams.
-    pub(super) fn assign_connection(&self) -> (ThreadSlot, Option<&Handle>) {
+    pub fn assign_connection(&self) -> (ThreadSlot, Option<&Handle>) {
         let workers =
             self.workers.iter().map(|it| (&it.connections, &it.busy_poll, Some(&it.handle)));
         let (connections, busy_poll, thread) =
@@ -96,9 +96,9 @@ impl WorkerThread {
 
 /// Runs busy polling and the batched writes of clients and servers on one thread.
 async fn run_io(busy_poll: &BusyPoll) {
-    let (burst, mut writing) = (WriteBatch::default(), JoinSet::new());
-    let _settled = burst.set_current();
-    writing.spawn(burst.run());
+    let (batch, mut writing) = (WriteBatch::default(), JoinSet::new());
+    let _guard = batch.set_current();
+    writing.spawn(batch.run());
     busy_poll.run().await;
 }
 

@@ -7,14 +7,16 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+/// A stream behind bytes that were already read from it.
 #[derive(Debug)]
-pub(super) struct PrefixedStream<S> {
+pub struct PrefixedStream<S> {
     prefix: Bytes,
     stream: S,
 }
 
 impl<S> PrefixedStream<S> {
-    pub(super) fn new(prefix: Bytes, stream: S) -> Self {
+    /// Returns `prefix` before the bytes of `stream`.
+    pub fn new(prefix: Bytes, stream: S) -> Self {
         PrefixedStream { prefix, stream }
     }
 }

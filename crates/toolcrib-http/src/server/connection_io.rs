@@ -11,12 +11,10 @@ use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
-use toolcrib_upstream::write_batch::{SocketWriter, Unwritten};
 
 use super::busy_poll::{BusyPoll, WaitTracker};
 use super::prefixed_stream::PrefixedStream;
-use super::request_body::BodyError;
-use crate::body_budget::{BudgetExceeded, Reservation};
+use crate::write_batch::{BatchWrite, SocketWriter, Unwritten};
 
 /// Initial input buffer. Usual requests are much smaller, so one read shows that no more input is available.
 const READ_BUFFER: usize = 8 << 10;
@@ -39,15 +37,14 @@ const MAX_BUFFERED_WRITE: usize = 4 << 10;
 /// Maximum time to discard input after the response to an incomplete request.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// A connection with its buffers.
 #[derive(Debug)]
-pub(super) struct ConnectionIo<S> {
-    /// Batches small writes with those of other connections. Declared before the stream, so that it is dropped first.
-    socket_writer: Option<SocketWriter>,
+pub struct ConnectionIo<S> {
     stream: S,
     /// Received bytes that are not used yet.
-    pub(super) input: BytesMut,
+    pub input: BytesMut,
     /// Bytes to write.
-    pub(super) output: Vec<u8>,
+    pub output: Vec<u8>,
     /// Older bytes that the peer had no room for.
     backlog: Bytes,
     deadline: Deadline,
@@ -58,43 +55,47 @@ pub(super) struct ConnectionIo<S> {
 
 /// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReadOutcome {
+pub enum ReadOutcome {
+    /// More input is buffered.
     Data,
     /// The peer has closed its side.
     End,
+    /// No input arrived until the timeout.
     TimedOut,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> ConnectionIo<S> {
-    pub(super) fn new(
-        stream: S,
-        timeout: Duration,
-        busy_poll: Option<BusyPoll>,
-        socket_writer: Option<SocketWriter>,
-    ) -> Self {
+/// Input that did not arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The peer closed its side too early.
+    #[error("the peer closed the connection before the end of its message")]
+    Closed,
+    /// The timeout has passed.
+    #[error("the peer did not send its whole message in time")]
+    TimedOut,
+}
+
+impl<S: AsyncRead + AsyncWrite + BatchWrite + Unpin> ConnectionIo<S> {
+    /// `timeout` applies to the first request.
+    pub fn new(stream: S, timeout: Duration, busy_poll: Option<BusyPoll>) -> Self {
         let (input, output, backlog) = (BytesMut::new(), Vec::new(), Bytes::new());
         let (read_wait, work_wait) =
             (WaitTracker::new(busy_poll.clone()), WaitTracker::new(busy_poll));
         let deadline = Deadline::after(timeout);
-        ConnectionIo {
-            socket_writer,
-            stream,
-            input,
-            output,
-            backlog,
-            deadline,
-            read_wait,
-            work_wait,
-        }
+        ConnectionIo { stream, input, output, backlog, deadline, read_wait, work_wait }
     }
 
     /// Hands the connection over after all output is written.
-    pub(super) fn into_prefixed_stream(self) -> PrefixedStream<S> {
+    pub fn into_prefixed_stream(self) -> PrefixedStream<S> {
+        // The next owner writes directly, perhaps in another task.
+        if let Some(writer) = self.stream.socket_writer() {
+            writer.clear();
+        }
         PrefixedStream::new(self.input.freeze(), self.stream)
     }
 
     /// Starts the timeout for the next request.
-    pub(super) fn start_request(&mut self, timeout: Duration) {
+    pub fn start_request(&mut self, timeout: Duration) {
         self.deadline.set(timeout);
         if self.input.is_empty() {
             // The previous buffer is not shared any more, so this allocates only the first time.
@@ -103,7 +104,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ConnectionIo<S> {
     }
 
     /// Waits for more input until the timeout.
-    pub(super) async fn read_more(&mut self) -> ReadOutcome {
+    pub async fn read_more(&mut self) -> ReadOutcome {
         let outcome = poll_fn(|cx| {
             if !self.write_backlog(cx) {
                 return Poll::Ready(ReadOutcome::End);
@@ -122,28 +123,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ConnectionIo<S> {
         outcome
     }
 
-    /// Reads until `length` bytes are buffered, and counts them in `reservation`.
-    pub(super) async fn read_at_least(
+    /// Reads until `length` bytes are buffered. `check_size` is called with the number of buffered bytes after each
+    /// read, and ends the wait with its error.
+    pub async fn read_at_least<E: From<ReadError>>(
         &mut self,
         length: usize,
         timeout: Duration,
-        reservation: &mut Reservation,
-    ) -> Result<(), BodyError> {
+        mut check_size: impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<(), E> {
         self.deadline.set(timeout);
         while self.input.len() < length {
             match self.read_more().await {
-                ReadOutcome::Data => reservation
-                    .resize(self.input.len())
-                    .map_err(|BudgetExceeded| BodyError::BudgetExceeded)?,
-                ReadOutcome::End => return Err(BodyError::Incomplete),
-                ReadOutcome::TimedOut => return Err(BodyError::TooSlow),
+                ReadOutcome::Data => check_size(self.input.len())?,
+                ReadOutcome::End => return Err(ReadError::Closed.into()),
+                ReadOutcome::TimedOut => return Err(ReadError::TimedOut.into()),
             }
         }
         Ok(())
     }
 
     /// Takes up to `length` bytes from the input.
-    pub(super) fn take_input(&mut self, length: usize) -> Bytes {
+    pub fn take_input(&mut self, length: usize) -> Bytes {
         let taken = self.input.split_to(length.min(self.input.len())).freeze();
         if taken.len() > MAX_IDLE_CAPACITY {
             self.input = BytesMut::from(&*self.input);
@@ -152,7 +152,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ConnectionIo<S> {
     }
 
     /// Runs `work` until it finishes or the peer disconnects. Input that arrives meanwhile is kept.
-    pub(super) async fn run_while_connected<T>(
+    pub async fn run_while_connected<T>(
         &mut self,
         mut work: Pin<&mut impl Future<Output = T>>,
     ) -> Option<T> {
@@ -179,7 +179,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ConnectionIo<S> {
     }
 
     /// Appends to the output buffer, or writes everything now if the buffer would be too large.
-    pub(super) async fn write_buffered(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub async fn write_buffered(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.output.len() + bytes.len() > MAX_BUFFERED_WRITE {
             return self.write_through(bytes).await;
         }
@@ -189,7 +189,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ConnectionIo<S> {
 
     /// Writes the output after other ready tasks of this thread have run, because the woken reader would take the
     /// processor from them. Batched output is not waited for.
-    pub(super) async fn flush(&mut self) -> io::Result<()> {
+    pub async fn flush(&mut self) -> io::Result<()> {
         let is_batched = self.output.is_empty() || self.try_batch();
         if is_batched {
             self.clear_output();
@@ -202,13 +202,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ConnectionIo<S> {
     }
 
     /// Waits until all output is written.
-    pub(super) async fn flush_all(&mut self) -> io::Result<()> {
+    pub async fn flush_all(&mut self) -> io::Result<()> {
         self.write_through(&[]).await?;
         self.stream.flush().await
     }
 
     /// Writes all output, then closes the sending side.
-    pub(super) async fn shutdown(&mut self) {
+    pub async fn shutdown(&mut self) {
         // An error means that the peer has disconnected.
         if self.flush_all().await.is_ok() {
             let _ = self.stream.shutdown().await;
@@ -216,7 +216,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ConnectionIo<S> {
     }
 
     /// Discards input for a while, because a client that is still sending would miss the response if the socket closed.
-    pub(super) async fn linger(&mut self) {
+    pub async fn linger(&mut self) {
         self.deadline.set(LINGER_TIMEOUT);
         while !self.deadline.has_passed() && self.read_more().await == ReadOutcome::Data {
             self.input.clear();
@@ -226,13 +226,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ConnectionIo<S> {
     /// Tries to add the output to the write batch of this thread.
     fn try_batch(&self) -> bool {
         let is_usual = self.backlog.is_empty() && self.output.len() <= MAX_BUFFERED_WRITE;
-        let socket_writer = self.socket_writer.as_ref().filter(|_| is_usual);
+        let socket_writer = self.stream.socket_writer().filter(|_| is_usual);
         socket_writer.is_some_and(|socket_writer| socket_writer.enqueue([&self.output, &[], &[]]))
     }
 
     /// Writes older output. Returns `false` if the peer will never accept it.
     fn write_backlog(&mut self, cx: &mut Context<'_>) -> bool {
-        match self.socket_writer.as_ref().and_then(|socket_writer| socket_writer.poll_unwritten(cx))
+        match self.stream.socket_writer().and_then(|socket_writer| socket_writer.poll_unwritten(cx))
         {
             Some(Unwritten { error: Some(_), .. }) => return false,
             Some(left) => self.backlog = left.bytes.into(),
@@ -250,7 +250,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ConnectionIo<S> {
 
     /// Prepends output that was batched or refused and is not written yet.
     fn reclaim_batched(&mut self) -> io::Result<()> {
-        let left = self.socket_writer.as_ref().and_then(SocketWriter::take_unwritten);
+        let left = self.stream.socket_writer().and_then(SocketWriter::take_unwritten);
         if let Some(Unwritten { error: Some(fault), .. }) = left {
             self.backlog.clear();
             return Err(fault);
@@ -350,20 +350,30 @@ mod tests {
     use std::cell::Cell;
     use std::future::{pending, ready};
 
+    use crate::write_batch::{BatchedStream, CurrentBatchGuard, WriteBatch};
     use futures_util::FutureExt;
     use tokio::io::{DuplexStream, duplex};
     use tokio::net::{TcpListener, TcpStream};
     use tokio::task::JoinSet;
     use tokio::time::{sleep, timeout};
-    use toolcrib_upstream::write_batch::{CurrentBatchGuard, WriteBatch};
 
     use super::*;
 
     const TIMEOUT: Duration = Duration::from_secs(30);
 
+    impl BatchWrite for DuplexStream {
+        fn socket_writer(&self) -> Option<&SocketWriter> {
+            None
+        }
+    }
+
+    fn any_size(_: usize) -> Result<(), ReadError> {
+        Ok(())
+    }
+
     fn connection() -> (ConnectionIo<DuplexStream>, DuplexStream) {
         let (ours, theirs) = duplex(1 << 10);
-        (ConnectionIo::new(ours, TIMEOUT, None, None), theirs)
+        (ConnectionIo::new(ours, TIMEOUT, None), theirs)
     }
 
     #[tokio::test(start_paused = true)]
@@ -385,10 +395,8 @@ mod tests {
         // A shorter timeout must fire before a longer one that is already set.
         connection.start_request(TIMEOUT);
         assert_eq!(
-            connection
-                .read_at_least(100, Duration::from_secs(1), &mut Reservation::default())
-                .await,
-            Err(BodyError::TooSlow)
+            connection.read_at_least(100, Duration::from_secs(1), any_size).await,
+            Err(ReadError::TimedOut)
         );
         assert_eq!(begun.elapsed().as_secs(), passed + 1);
     }
@@ -408,11 +416,8 @@ mod tests {
         assert_eq!(&connection.input[..], b"next");
         drop(theirs);
         assert_eq!(connection.run_while_connected(pin!(pending::<()>())).await, None);
-        assert_eq!(connection.read_at_least(4, TIMEOUT, &mut Reservation::default()).await, Ok(()));
-        assert_eq!(
-            connection.read_at_least(5, TIMEOUT, &mut Reservation::default()).await,
-            Err(BodyError::Incomplete)
-        );
+        assert_eq!(connection.read_at_least(4, TIMEOUT, any_size).await, Ok(()));
+        assert_eq!(connection.read_at_least(5, TIMEOUT, any_size).await, Err(ReadError::Closed));
     }
 
     #[tokio::test(start_paused = true)]
@@ -427,10 +432,7 @@ mod tests {
                 "{}",
                 connection.input.len()
             );
-            connection
-                .read_at_least(3 * MAX_IDLE_CAPACITY, TIMEOUT, &mut Reservation::default())
-                .await
-                .unwrap();
+            connection.read_at_least(3 * MAX_IDLE_CAPACITY, TIMEOUT, any_size).await.unwrap();
             assert_eq!(
                 connection.take_input(3 * MAX_IDLE_CAPACITY),
                 vec![7; 3 * MAX_IDLE_CAPACITY]
@@ -440,10 +442,7 @@ mod tests {
                 "{}",
                 connection.input.capacity()
             );
-            connection
-                .read_at_least(MAX_IDLE_CAPACITY, TIMEOUT, &mut Reservation::default())
-                .await
-                .unwrap();
+            connection.read_at_least(MAX_IDLE_CAPACITY, TIMEOUT, any_size).await.unwrap();
         };
         tokio::join!(sending, reading);
         assert_eq!(connection.input.len(), MAX_IDLE_CAPACITY);
@@ -469,15 +468,14 @@ mod tests {
 
     /// A connection with batched writes. The guard keeps the batch alive.
     async fn batched_connection()
-    -> (ConnectionIo<TcpStream>, TcpStream, (CurrentBatchGuard, JoinSet<()>)) {
-        let (burst, mut writing) = (WriteBatch::default(), JoinSet::new());
-        let settled = burst.set_current();
-        writing.spawn(burst.run());
+    -> (ConnectionIo<BatchedStream<TcpStream>>, TcpStream, (CurrentBatchGuard, JoinSet<()>)) {
+        let (batch, mut writing) = (WriteBatch::default(), JoinSet::new());
+        let guard = batch.set_current();
+        writing.spawn(batch.run());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let ours = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let theirs = listener.accept().await.unwrap().0;
-        let socket_writer = SocketWriter::for_current_batch(&ours);
-        (ConnectionIo::new(ours, TIMEOUT, None, socket_writer), theirs, (settled, writing))
+        (ConnectionIo::new(BatchedStream::new(ours), TIMEOUT, None), theirs, (guard, writing))
     }
 
     #[tokio::test]

@@ -1,15 +1,16 @@
 //! Parses the head of an HTTP/1.1 response. This module does no I/O.
 
+use std::fmt;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::repeated_head::repeated_digits;
 use bytes::{Buf, BytesMut};
+use http::StatusCode;
+use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use httparse::{Header, ParserConfig, Response, Status};
-use reqwest::StatusCode;
-use reqwest::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use toolcrib_wire::repeated_digits;
 
 use super::malformed_response::MalformedResponse;
 
@@ -20,8 +21,9 @@ const MAX_HEADERS: usize = 100;
 
 /// A parsed response head.
 #[derive(Clone)]
-pub(super) struct ResponseHead {
-    pub(super) status: StatusCode,
+pub struct ResponseHead {
+    /// The status of the response.
+    pub status: StatusCode,
     pub(super) framing: BodyFraming,
     pub(super) keep_alive: bool,
     raw: Arc<HeadText>,
@@ -83,12 +85,13 @@ impl ResponseHead {
     }
 
     /// The first header with this name, if its value is text.
-    pub(super) fn header(&self, name: &HeaderName) -> Option<&str> {
+    pub fn header(&self, name: &HeaderName) -> Option<&str> {
         let (_, value) = self.fields().find(|(found, _)| is_named(found, name))?;
         std::str::from_utf8(value).ok()
     }
 
-    pub(super) fn headers(&self) -> HeaderMap {
+    /// All headers.
+    pub fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(self.raw.fields.len());
         for (name, value) in self.fields() {
             // Headers that `http` rejects are skipped.
@@ -263,6 +266,13 @@ fn list_items(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn parse_digits(text: &[u8]) -> Option<u64> {
     let is_number = text.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
+}
+
+/// Omits the headers, which may be secret.
+impl fmt::Debug for ResponseHead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponseHead").field("status", &self.status).finish_non_exhaustive()
+    }
 }
 
 #[cfg(test)]

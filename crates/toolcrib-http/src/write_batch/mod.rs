@@ -4,6 +4,7 @@
 //! One call for all sockets interrupts the thread once.
 
 mod batch_sender;
+mod batched_stream;
 mod socket_writer;
 
 use std::cell::RefCell;
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use batch_sender::BatchSender;
+pub use batched_stream::{BatchWrite, BatchedStream, Socket};
 use socket_writer::Slot;
 pub use socket_writer::{SocketWriter, Unwritten};
 

@@ -2,7 +2,7 @@
 
 /// A response that cannot be read, or not to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum MalformedResponse {
+pub enum MalformedResponse {
     #[error("the response is not HTTP/1.1")]
     Head(#[source] httparse::Error),
     #[error("the response head is over the limit of {limit} bytes")]
