@@ -76,7 +76,7 @@ impl RelayState {
     pub(crate) fn on_client_message(&mut self, message: &Message) -> Forwarding {
         match message {
             Message::Request(request) => self.on_client_request(request),
-            Message::Notification(told) => self.on_client_notification(told),
+            Message::Notification(notification) => self.on_client_notification(notification),
             Message::Response(answer) => self.host_requests.on_response(answer),
         }
     }
@@ -123,10 +123,10 @@ impl RelayState {
 
     /// Returns list-changed notifications for a client that has a new host, because every list may differ.
     pub(crate) fn change_notifications(&self) -> Vec<RawJson> {
-        let is_told = self.initialize.is_some() && self.is_initialized;
-        let unasked = LIST_CHANGED.into_iter().filter(|_| is_told);
-        let unasked = unasked.map(|changed| build::notification(changed, None));
-        unasked
+        let gets_unsolicited = self.initialize.is_some() && self.is_initialized;
+        let unsolicited = LIST_CHANGED.into_iter().filter(|_| gets_unsolicited);
+        let unsolicited = unsolicited.map(|changed| build::notification(changed, None));
+        unsolicited
             .chain(self.listens().flat_map(|(id, listen)| listen_notifications(id, listen)))
             .collect()
     }

@@ -180,9 +180,9 @@ group! {
         allow_commands: AllowList = AllowList::Any,
         /// stdio, docker_exec: environment variables.
         env: EnvSettings = EnvSettings::default(),
-        /// http kinds: the URL.
+        /// streamable_http, sse, websocket: the URL.
         url: Option<DisplayValue> = None,
-        /// http kinds: headers of every request.
+        /// streamable_http, sse, websocket: headers of every request.
         headers: SettingMap<Value> = SettingMap::default(),
         /// streamable_http: the session to resume.
         session_id: Option<Value> = None,
@@ -285,8 +285,8 @@ impl Transport {
     }
 }
 
-fn visible_value(plain: &DisplayValue, show: SecretVisibility) -> DisplayValue {
-    if show == SecretVisibility::Masked { plain.masked() } else { plain.clone() }
+fn visible_value(value: &DisplayValue, show: SecretVisibility) -> DisplayValue {
+    if show == SecretVisibility::Masked { value.masked() } else { value.clone() }
 }
 
 fn visible_args(args: &[DisplayValue], show: SecretVisibility) -> Vec<DisplayValue> {

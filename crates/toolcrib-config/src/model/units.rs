@@ -49,7 +49,7 @@ impl Period {
                 "d" => 86400e9,
                 _ => return None,
             };
-            total = total.checked_add(nanoseconds(number, nanos)?)?;
+            total = total.checked_add(scale_to_duration(number, nanos)?)?;
             rest = after;
         }
         Some(Self(total))
@@ -105,7 +105,7 @@ fn split_unit(text: &str) -> Option<(&str, &str, &str)> {
     Some((number, unit, after.trim_start()))
 }
 
-fn nanoseconds(number: &str, unit: f64) -> Option<Duration> {
+fn scale_to_duration(number: &str, unit: f64) -> Option<Duration> {
     const SECOND: u128 = 1_000_000_000;
     match number.parse::<u128>().ok().and_then(|n| n.checked_mul(unit as u128)) {
         Some(nanos) => {

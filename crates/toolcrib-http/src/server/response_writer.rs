@@ -11,7 +11,7 @@ use http::response::Parts;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyLength {
     /// The response has no body.
-    NoBody,
+    Absent,
     /// A body of this length.
     Known(u64),
     /// A body of unknown length, in chunks.
@@ -23,7 +23,7 @@ impl BodyLength {
     pub fn for_response(status: StatusCode, exact_size: Option<u64>) -> Self {
         let has_none = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         match exact_size {
-            _ if has_none || status.is_informational() => BodyLength::NoBody,
+            _ if has_none || status.is_informational() => BodyLength::Absent,
             Some(length) => BodyLength::Known(length),
             None => BodyLength::Chunked,
         }
@@ -76,7 +76,7 @@ pub fn write_status_line(out: &mut Vec<u8>, status: StatusCode) {
 /// Writes the framing headers, the date and the empty line.
 pub fn write_head_end(out: &mut Vec<u8>, size: BodyLength, closes: bool, date: &str) {
     match size {
-        BodyLength::NoBody => {}
+        BodyLength::Absent => {}
         BodyLength::Known(length) => write_text(out, format_args!("content-length: {length}\r\n")),
         BodyLength::Chunked => write_header(out, "transfer-encoding", b"chunked"),
     }
@@ -154,7 +154,7 @@ mod tests {
                 "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ndate: now\r\n\r\n",
             ),
             (
-                head_text(204, &[], BodyLength::NoBody, false),
+                head_text(204, &[], BodyLength::Absent, false),
                 "HTTP/1.1 204 No Content\r\ndate: now\r\n\r\n",
             ),
             (

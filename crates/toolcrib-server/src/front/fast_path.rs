@@ -219,7 +219,7 @@ impl<S: AsyncRead + AsyncWrite + BatchWrite + Unpin> FastConnection<'_, S> {
         let size = BodyLength::for_response(head.status, body.size_hint().exact());
         let date = self.date.format_at(SystemTime::now());
         response_writer::write_head(&mut self.io.output, &head, size, closes, date);
-        if size != BodyLength::NoBody {
+        if size != BodyLength::Absent {
             // Boxed, so that the common future stays small.
             Box::pin(self.send_body(body, size)).await?;
         }

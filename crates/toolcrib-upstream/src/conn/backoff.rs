@@ -22,10 +22,11 @@ impl Backoff {
     /// delay, so that `max_delay` always holds.
     pub fn delay(&self, nth: u32, chance: f64) -> Duration {
         let longest = self.max_delay.as_secs_f64();
-        let growth = share_or(self.factor, 1.0).powf(f64::from(nth.saturating_sub(1)));
+        let growth = non_negative_or(self.factor, 1.0).powf(f64::from(nth.saturating_sub(1)));
         let full = (self.initial.as_secs_f64() * growth).min(longest);
-        let remaining_share =
-            1.0 - share_or(self.jitter, 0.0).min(1.0) * (1.0 - share_or(chance, 1.0).min(1.0));
+        let remaining_share = 1.0
+            - non_negative_or(self.jitter, 0.0).min(1.0)
+                * (1.0 - non_negative_or(chance, 1.0).min(1.0));
         Duration::try_from_secs_f64(full * remaining_share)
             .unwrap_or(self.max_delay)
             .min(self.max_delay)
@@ -55,8 +56,8 @@ impl From<&ReconnectPolicy> for Backoff {
 }
 
 /// A negative number or NaN in the settings counts as absent.
-fn share_or(number: f64, otherwise: f64) -> f64 {
-    if number >= 0.0 { number } else { otherwise }
+fn non_negative_or(number: f64, default: f64) -> f64 {
+    if number >= 0.0 { number } else { default }
 }
 
 #[cfg(test)]

@@ -162,9 +162,9 @@ fn implementation(agreed: &AgreedProtocol) -> Option<Implementation> {
 /// A modern server lists its versions, legacy ones included.
 fn spoken_eras(agreed: &AgreedProtocol) -> Vec<Era> {
     let mut eras = vec![agreed.era];
-    if let Ok(text_field) = DiscoverResult::read(agreed.answer.clone()) {
+    if let Ok(discovered) = DiscoverResult::read(agreed.answer.clone()) {
         let has_legacy =
-            text_field.versions().iter().any(|version| version.era() == Some(Era::Legacy));
+            discovered.versions().iter().any(|version| version.era() == Some(Era::Legacy));
         eras.extend(has_legacy.then_some(Era::Legacy));
     }
     eras.dedup();
@@ -182,9 +182,9 @@ fn start_findings(
         let text = format!("slow start: {:.1} s", elapsed.as_secs_f64());
         all.push(StartFinding { code: "start.slow", text });
     }
-    all.extend(view.anomalies().into_iter().map(|oddity| StartFinding {
-        code: oddity.anomaly.code(),
-        text: format!("{} ({}×), first: `{}`", oddity.anomaly, oddity.count, oddity.example),
+    all.extend(view.anomalies().into_iter().map(|report| StartFinding {
+        code: report.anomaly.code(),
+        text: format!("{} ({}×), first: `{}`", report.anomaly, report.count, report.example),
     }));
     if let Some(catalog) = &view.catalog {
         all.extend(catalog_findings(catalog));
@@ -198,9 +198,9 @@ fn start_findings(
 }
 
 fn catalog_findings(catalog: &Catalog) -> Vec<StartFinding> {
-    let items = catalog.defects.iter().map(|oddity| {
-        let name = oddity.name.as_deref().unwrap_or("?");
-        let text = format!("{} `{name}`: {}", oddity.list, chain(&oddity.kind));
+    let items = catalog.defects.iter().map(|defect| {
+        let name = defect.name.as_deref().unwrap_or("?");
+        let text = format!("{} `{name}`: {}", defect.list, chain(&defect.kind));
         StartFinding { code: "list.item", text }
     });
     let illegal =

@@ -182,7 +182,7 @@ impl OpenError {
 /// Omits the environment, which may contain secrets.
 impl fmt::Debug for OpenContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Opening")
+        f.debug_struct("OpenContext")
             .field("cwd", &self.cwd)
             .field("credentials", &self.credentials)
             .field("limits", &self.limits)

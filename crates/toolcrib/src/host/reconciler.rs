@@ -225,7 +225,8 @@ impl Reconciler {
     }
 
     /// Reads the configuration, compares it, starts new servers beside the old ones and swaps them.
-    /// No server is stopped before its successor is ready.
+    /// A server with a catalog runs until its successor is ready, unless its policy is `stop_first` or the
+    /// new definition disables it.
     async fn reload(&mut self, request: ReloadRequest) {
         let started_at = Instant::now();
         self.pending_reload = None;

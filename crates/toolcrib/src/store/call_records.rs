@@ -150,7 +150,7 @@ pub(super) fn read(db: &Connection, below: Option<u64>, limit: u32) -> Result<Ve
 /// number tells how many records are newer. Records are in order of their calls' ends, so all records before the
 /// first young one are old.
 fn prune(db: &Connection, limits: &StoreLimits, now: SystemTime) -> Result<()> {
-    if let Some(oldest) = now.checked_sub(limits.calls_for) {
+    if let Some(oldest) = now.checked_sub(limits.max_record_age) {
         db.execute(
             "DELETE FROM calls WHERE id < ifnull(
                  (SELECT id FROM calls WHERE started >= ?1 ORDER BY id LIMIT 1),

@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StoreLimits {
     /// Maximum age of call records.
-    pub calls_for: Duration,
+    pub max_record_age: Duration,
     /// Maximum number of call records.
     pub calls: u32,
     /// Maximum queued records. Beyond it the oldest are dropped.
@@ -20,7 +20,7 @@ pub struct StoreLimits {
 impl Default for StoreLimits {
     fn default() -> Self {
         Self {
-            calls_for: Duration::from_secs(7 * 24 * 3600),
+            max_record_age: Duration::from_secs(7 * 24 * 3600),
             calls: 100_000,
             max_queued_calls: 8192,
             batch: Duration::from_secs(1),
