@@ -87,7 +87,10 @@ fn connect_adds_stdio_entry_and_undo_restores_file_byte_for_byte() {
         let workspace = TestWorkspace::new().with_file(&format!("~/{path}"), text);
         fs::set_permissions(workspace.home_path(path), fs::Permissions::from_mode(0o640)).unwrap();
         let output = workspace.connect_client(&[client]);
-        assert!(output.contains("has Toolcrib now: TMP/home/"), "{output}");
+        assert!(
+            output.contains("added Toolcrib to ") && output.contains(": TMP/home/"),
+            "{output}"
+        );
         insta::assert_snapshot!(
             format!("{client}_stdio_entry"),
             workspace.entry_text(client, path)
@@ -195,7 +198,7 @@ fn undo_restores_entry_of_another_workspace() {
         let output = workspace.connect_client(&[&[client][..], &root].concat());
         assert!(output.contains("already") && !output.contains("TMP/ws "), "{client}: {output}");
         let output = workspace.connect_client(&[&[client, "--undo"][..], &root].concat());
-        assert!(output.contains("has the Toolcrib of TMP/ws again"), "{client}: {output}");
+        assert!(output.contains("which points to TMP/ws: "), "{client}: {output}");
         assert_eq!(workspace.home_text(path), first, "{client}");
         assert!(workspace.connect_client(&[client, "--undo"]).contains("restored "), "{client}");
         assert_eq!(workspace.home_text(path), text, "{client}");
@@ -263,7 +266,7 @@ fn token_of_another_workspace_is_kept() {
 #[test]
 fn connect_does_not_overwrite_foreign_or_unreadable_entries() {
     for (text, why) in [
-        ("{\n  \"mcpServers\": {\n", "cannot be read: line "),
+        ("{\n  \"mcpServers\": {\n", "cannot parse TMP/home/.cursor/mcp.json: line "),
         ("[]", "is not changed"),
         ("{\"mcpServers\": []}", "is not changed"),
         ("{\"mcpServers\": {\"toolcrib\": {\"command\": \"x\"}}}", "has another server at"),

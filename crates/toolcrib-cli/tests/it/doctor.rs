@@ -79,7 +79,7 @@ fn doctor_report_of_one_server_is_readable() {
     assert!(ran.out.contains("good    banner"), "{ran:?}");
     assert!(ran.out.contains("speaks 2025-11-25 (legacy), newline"), "{ran:?}");
     assert!(ran.out.contains("odd: it writes non-protocol output"), "{ran:?}");
-    let kept = "credentials are stored unencrypted, readable by their owner only (there is no keyring here: ";
+    let kept = "credentials are stored unencrypted, readable by their owner only (no keyring is available: ";
     assert!(ran.out.contains(kept), "{ran:?}");
     assert!(ran.out.contains("in TMP/home/.local/state/toolcrib/credentials\n"), "{ran:?}");
     let ran = workspace.run_with_env(&["doctor", "dying"], &path);

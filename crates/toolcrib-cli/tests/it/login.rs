@@ -100,7 +100,7 @@ async fn server_without_oauth_needs_no_login() {
     for id in ["local", "key"] {
         let ran = workspace.run(&["login", id]);
         assert_eq!(ran.code, 1, "{ran:?}");
-        assert!(ran.err.contains(&format!("`{id}` takes no login")), "{ran:?}");
+        assert!(ran.err.contains(&format!("`{id}` does not support a login: ")), "{ran:?}");
     }
     let ran = workspace.run(&["login", "nobody"]);
     assert!(ran.err.contains("there is no server `nobody`"), "{ran:?}");

@@ -90,7 +90,10 @@ fn ext_14_enforced_pins_withhold_tools_that_exceed_the_pin_limit() {
     assert!(why.code == 1 && why.out.contains("limits.pins"), "{why:?}");
     let problems = workspace.json(&["tools"])["problems"].take();
     let text = problems[0]["text"].as_str().unwrap();
-    assert!(text.contains("has shown 2 tools") && text.contains("withheld"), "{problems:#}");
+    assert!(
+        text.contains("its limit of 2 pinned tools") && text.contains("withheld"),
+        "{problems:#}"
+    );
     assert_eq!(problems[0]["severity"], "error");
     // In `warn` mode the tool is offered.
     let workspace = with_pin_limit(workspace, "warn", 2, &[a.clone(), b.clone(), c.clone()]);

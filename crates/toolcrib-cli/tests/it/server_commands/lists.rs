@@ -282,7 +282,7 @@ fn dis_50_status_reports_missing_sandbox() {
     let file = json!({"version": 1, "servers": {"s": {"command": shim.path}}});
     let workspace = workspace.with_file("toolcrib.yaml", &file.to_string());
     let printed = workspace.stdout_of(&["status"]);
-    assert!(printed.contains("run with the host's privileges: there is no sandbox"), "{printed}");
+    assert!(printed.contains("run with the host's privileges and without a sandbox"), "{printed}");
     assert!(printed.contains("1 server, 1 ready; 3 tools of servers; 0 problems"), "{printed}");
     let (_, user, _) = shim.start_record().unwrap();
     assert_eq!(user, rustix::process::getuid().as_raw()); // DIS-50

@@ -89,7 +89,7 @@ fn input_is_prompted_once_and_password_is_hidden() {
 
     let args = "tools --config .vscode/mcp.json";
     let typed =
-        [("The key (`key`, for server `s`): ", "c4nary"), ("2) us: ", "9"), ("none of", "2")];
+        [("The key (`key`, for server `s`): ", "c4nary"), ("2) us: ", "9"), ("not one of", "2")];
     let sent = run_with_answers(&workspace, args, &typed);
     assert!(sent.contains("  1) eu\r\n  2) us: ") && sent.contains("s_"), "{sent:?}");
     assert!(!sent.contains("c4nary"), "{sent:?}");

@@ -118,7 +118,7 @@ async fn verbose_output_names_used_host() {
     assert!(ran.err.contains("no host is running"), "{ran:?}");
     let served = ServeProcess::start(&workspace).await;
     let ran = workspace.run_with_env(&["tools", "-v"], &[PATH]);
-    let expected = format!("is used host=pid {}, {}", served.pid(), served.url());
+    let expected = format!("using the running host host=pid {}, {}", served.pid(), served.url());
     assert!(ran.err.contains(&expected), "{ran:?}");
     // Other files mean another configuration, which the running host does not have.
     let other = json!({"mcpServers": {"other": {"command": PROGRAM, "args": ["demo-server"]}}});

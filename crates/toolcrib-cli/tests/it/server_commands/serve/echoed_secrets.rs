@@ -237,7 +237,7 @@ async fn min_69_echoed_secrets_are_masked_in_command_output() {
     assert!(shown.starts_with(&format!("{harmless}: *** ")), "{shown}");
     let odd = parse_json(&fixture.run(&["doctor", "--json"]));
     let odd = crate::server_commands::server(&odd, "echo")["oddities"].to_string();
-    assert!(odd.contains("tools `of_***`: its definition repeats a secret"), "{odd}");
+    assert!(odd.contains("tools `of_***`: not offered: its definition contains a secret"), "{odd}");
     assert!(odd.contains("tools `schema0`") && odd.contains("tools `schema1`"), "{odd}");
     // Control: results contain the secrets, unless the configuration masks them.
     let report = parse_json(&fixture.run(&["call", "echo__told", "--json"]));

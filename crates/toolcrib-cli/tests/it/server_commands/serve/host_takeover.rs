@@ -116,7 +116,7 @@ async fn client_continues_after_any_end_of_its_host() {
         let server = server_pid(&workspace);
         let (code, output) = client.stop().await;
         assert_eq!(code, Some(0));
-        let report = format!("the host of this root has ended (pid {pid}, ");
+        let report = format!("the host of this workspace has ended (pid {pid}, ");
         assert!(
             output.contains(&report) && output.contains("this process becomes the host"),
             "{output}"
@@ -182,7 +182,10 @@ async fn restarted_host_gets_its_clients_back() {
     assert_eq!(host(&workspace), Some(served.pid()));
     let (code, output) = client.stop().await;
     assert_eq!(code, Some(0));
-    assert!(output.contains(&format!("go on with pid {}, http://", served.pid())), "{output}");
+    assert!(
+        output.contains(&format!("the client continues with pid {}, http://", served.pid())),
+        "{output}"
+    );
     assert_eq!(output.lines().count(), 1, "{output}");
 }
 
@@ -248,5 +251,5 @@ async fn next_host_with_other_files_is_not_joined() {
     let _other = ServeProcess::from_child(spawn(&workspace, &args, &[PATH])).await;
     let (code, output) = client.wait_for_exit().await;
     assert_eq!(code, Some(1));
-    assert!(output.contains("runs already and reads other files: pid "), "{output}");
+    assert!(output.contains("with other configuration files runs already: pid "), "{output}");
 }

@@ -196,7 +196,7 @@ async fn dis_43_min_69_command_output_has_no_secrets() {
     let of = |id: &str| seen.iter().find(|it| it["id"] == id).unwrap();
     assert_eq!(of("shouts")["stderr"], "*** *** *** postgres://app:***@db/app ***");
     let noise = of("tells")["oddities"][0]["text"].as_str().unwrap();
-    assert!(noise.ends_with("as `it is ***`"), "{noise}");
+    assert!(noise.ends_with("first: `it is ***`"), "{noise}");
     let response = of("bearer")["error"]["message"].as_str().unwrap();
     assert!(response.contains("no luck with Bearer *** at /mcp?key=***"), "{response}");
     let received = fixture.web.requests();

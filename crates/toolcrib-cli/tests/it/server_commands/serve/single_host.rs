@@ -114,7 +114,7 @@ fn public_address_without_token_is_rejected() {
     let workspace = TestWorkspace::new();
     let ran = workspace.run(&["serve", "--listen", "0.0.0.0:0"]);
     assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(ran.err.contains("listen on 127.0.0.1, make a token"), "{ran:?}");
+    assert!(ran.err.contains("listen on 127.0.0.1, create a token"), "{ran:?}");
     let ran = workspace.run(&["serve", "--listen", "example.com:80"]);
     assert_eq!(ran.code, 2, "{ran:?}");
 }

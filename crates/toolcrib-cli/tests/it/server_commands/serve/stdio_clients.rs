@@ -91,7 +91,7 @@ async fn host_with_other_files_is_not_joined() {
     let args = ["serve", "--stdio", "--config", "other.json", "--dialect", "claude"];
     let ran = workspace.run(&args);
     assert_eq!(ran.code, 1);
-    assert!(ran.err.contains("runs already and reads other files: pid "), "{ran:?}");
+    assert!(ran.err.contains("with other configuration files runs already: pid "), "{ran:?}");
 }
 
 #[tokio::test]

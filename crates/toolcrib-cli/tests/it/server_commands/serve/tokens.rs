@@ -171,7 +171,7 @@ fn token_secret_is_shown_once_with_explanation() {
         ran.err.contains("authenticates the agent `reviewer`; its secret is shown only once"),
         "{ran:?}"
     );
-    assert!(ran.err.contains("nobody comes in over HTTP without one"), "{ran:?}");
+    assert!(ran.err.contains("from now on HTTP clients need a token"), "{ran:?}");
     let listed = workspace.run(&["token", "list"]).out;
     assert!(listed.contains("reviewer  reviewer") && !listed.contains(ran.out.trim()), "{listed}");
     let ran = workspace.run(&["token", "revoke", "nobody"]);
