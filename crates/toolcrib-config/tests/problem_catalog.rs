@@ -40,7 +40,8 @@ fn reported_codes_are_found_in_the_usual_forms() {
         Problem::warning("a.b", text); cx.error(node, "c.d", text); cx.error(
             node,
             "e.f", text);
-        match it { Self::A => "g.h", Self::B { .. } => { "i.j" } }
+        fn code() { match it { Self::A => "g.h", Self::B { .. } => { "i.j" } } }
+        fn path() { match it { Self::A => "p.q" } }
         let path = "k.l"; Defect::new("m.n", offset); ApiError::new(Kind::Closed, "o.p", text)
     "#;
     let found: Vec<_> = reported_codes(text).collect();
@@ -48,7 +49,7 @@ fn reported_codes_are_found_in_the_usual_forms() {
 }
 
 /// String literals of the form `word.word` in the positions where code is reported: after `error(`, `warning(`,
-/// `info(` or `new(` with at most one argument before, and after `=>`.
+/// `info(` or `new(` with at most one argument before, and after `=>` in functions named `code`.
 fn reported_codes(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices('"').filter_map(move |(at, _)| {
         let rest = &text[at + 1..];
@@ -64,7 +65,9 @@ fn reported_codes(text: &str) -> impl Iterator<Item = &str> {
 fn is_reported(before: &str) -> bool {
     let before = before.trim_end().trim_end_matches('{').trim_end();
     if before.ends_with("=>") {
-        return true;
+        // Other functions map values to configuration paths.
+        let function = before.rfind("fn ").map(|at| &before[at + 3..]);
+        return function.is_some_and(|rest| rest.starts_with("code("));
     }
     let Some(open) = before.rfind('(') else { return false };
     let argument = before[open + 1..].trim();
