@@ -1,4 +1,4 @@
-//! What the server offers, and how it tells that the list of its tools has changed.
+//! The tools, prompts and resources of the server, and its notification of changed tools.
 
 use std::borrow::Cow;
 use std::sync::Arc;

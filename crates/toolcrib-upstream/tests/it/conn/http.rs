@@ -182,7 +182,7 @@ async fn ext_07_failed_connect_names_the_likely_cause_and_a_fix() {
     for kind in ["streamable_http", "sse"] {
         for (url, cause, step) in [
             (closed.as_str(), "nothing listens", "start the server"),
-            (&healthy.url("/wrong"), "takes no messages at this path", "`/mcp`"),
+            (&healthy.url("/wrong"), "accepts no messages at this path", "`/mcp`"),
             (&web.url("/"), "not of an MCP server", "is that of an MCP server"),
             (&secure, "no encryption that can be trusted", "`http://`"),
         ] {

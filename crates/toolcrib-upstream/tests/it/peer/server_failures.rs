@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use toolcrib_testkit::scripted::{Script, Step};
 use toolcrib_upstream::conn::peer::{Anomaly, PeerCallError};
 use toolcrib_upstream::transport::CloseReason;
+use toolcrib_wire::Version;
 
 use super::{
     IMMEDIATE, ScriptedPeer, TIME_LIMIT, call_tool, check_echo, oddity_count, raw, request_timeout,
@@ -134,6 +135,8 @@ async fn oversized_response_with_trailing_id_fails_its_call_at_once() {
     let script = Script::default().on("tools/call giant", [head, flood, tail]);
     let script = script.on("tools/call silent", []);
     let scripted = ScriptedPeer::with_config(script, |_, host| host.limits.size = 1 << 20).await;
+    // During the handshake, which ends with a version, an oversized response fails all calls.
+    scripted.peer.set_version(Version::NEWEST_LEGACY);
     let start = Instant::now();
     let (none, some) = (json!({}), json!({"n": 1}));
     let error = tokio::select! {
