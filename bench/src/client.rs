@@ -13,6 +13,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::process::Command;
 use toolcrib_config::model::choice::{AllowList, InheritedEnv};
+use toolcrib_config::model::host::HttpMode;
 use toolcrib_config::model::transport::{
     DisplayValue, FramingMode, ProcessEnv, Remote, Stdio, StreamableHttp, Transport, UrlPolicy,
 };
@@ -184,6 +185,7 @@ impl ClientHost {
             credentials: Credentials::None,
             tls: &self.tls,
             permissions: Permissions { spawn: true, network: true, docker: true },
+            http_mode: HttpMode::Auto,
             mask: SecretMask::default(),
         };
         let link = open(&transport(upstream), &context).await?;

@@ -149,20 +149,20 @@ fn start_fastmcp(upstream: UpstreamTarget<'_>, own: &str, port: u16) -> BenchRes
     );
     let file = folder.path().join("proxy.py");
     fs::write(&file, script)?;
-    let mut command = Command::new(peers().join("fastmcp/bin/python"));
+    let mut command = Command::new(peers_folder().join("fastmcp/bin/python"));
     Gateway::start(command.arg(&file), port, "/mcp", Some(folder))
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for GatewayKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Way::Direct => "direct",
-            Way::Nginx => "nginx",
-            Way::Toolcrib => "toolcrib",
-            Way::FastMcp => "FastMCP proxy",
-            Way::PypiProxy => "mcp-proxy (PyPI)",
-            Way::NpmProxy => "mcp-proxy (npm)",
-            Way::Supergateway => "supergateway",
+            GatewayKind::Direct => "direct",
+            GatewayKind::Nginx => "nginx",
+            GatewayKind::Toolcrib => "toolcrib",
+            GatewayKind::FastMcp => "FastMCP proxy",
+            GatewayKind::PypiProxy => "mcp-proxy (PyPI)",
+            GatewayKind::NpmProxy => "mcp-proxy (npm)",
+            GatewayKind::Supergateway => "supergateway",
         })
     }
 }

@@ -37,7 +37,7 @@ impl Connection {
     }
 
     /// Posts a message, reads the whole response and returns its status.
-    pub fn post(&mut self, message: &str) -> Fallible<u16> {
+    pub fn post(&mut self, message: &str) -> BenchResult<u16> {
         let request = format!("{}content-length: {}\r\n\r\n{message}", self.head, message.len());
         self.writer.write_all(request.as_bytes())?;
         self.read_line()?;
@@ -63,7 +63,7 @@ impl Connection {
         Ok(status)
     }
 
-    fn read_chunks(&mut self) -> Fallible {
+    fn read_chunks(&mut self) -> BenchResult {
         loop {
             self.read_line()?;
             let length = usize::from_str_radix(self.line.trim(), 16)?;
@@ -75,13 +75,13 @@ impl Connection {
         }
     }
 
-    fn read_more(&mut self, length: usize) -> Fallible {
+    fn read_more(&mut self, length: usize) -> BenchResult {
         let known = self.body.len();
         self.body.resize(known + length, 0);
         Ok(self.reader.read_exact(&mut self.body[known..])?)
     }
 
-    fn read_line(&mut self) -> Fallible {
+    fn read_line(&mut self) -> BenchResult {
         self.line.clear();
         match self.reader.read_line(&mut self.line)? {
             0 => Err("the server closed the connection".into()),
@@ -91,7 +91,7 @@ impl Connection {
 }
 
 /// Opens a session and returns its id, if the server uses sessions.
-pub fn initialize(address: SocketAddr, path: &str) -> Fallible<Option<String>> {
+pub fn initialize(address: SocketAddr, path: &str) -> BenchResult<Option<String>> {
     let mut connection = Connection::open(address, path, None)?;
     let status = connection.post(
         r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"0"}}}"#,
