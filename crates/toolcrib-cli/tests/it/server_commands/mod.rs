@@ -154,5 +154,8 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 /// A zombie does not count as alive.
 fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+    let is_zombie = stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('Z'));
+    // The leader of a killed process is a zombie while other threads still hold its pipes open.
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    !is_zombie || threads > 1
 }
