@@ -157,7 +157,7 @@ fn interrupted_login_reports_kept_inputs() {
     let sent = run_with_answers(&workspace, args, &[("The first", INTERRUPT)]);
     assert!(sent.contains("interrupted: nothing has changed"), "{sent:?}");
     let sent = run_with_answers(&workspace, args, &[("The first", "1"), ("The second", INTERRUPT)]);
-    assert!(sent.contains("interrupted: the answer to `one` is kept"), "{sent:?}");
+    assert!(sent.contains("interrupted: the answer to `one` is stored"), "{sent:?}");
     let sent = run_with_answers(&workspace, args, &[("The second", "2")]);
     assert!(sent.contains("`s` has the answers that it needs"), "{sent:?}");
 }

@@ -147,7 +147,8 @@ impl HostProcess {
     fn start(state: &Path, container: &str) -> Self {
         fs::write(state.join(CONTAINER), container).unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "peer::docker::reap::host", "--nocapture"]);
+        let (_crate_name, module) = module_path!().split_once("::").unwrap();
+        command.args(["--exact", &format!("{module}::host"), "--nocapture"]);
         command.env(HOST_STATE, state).stdin(Stdio::null()).stdout(Stdio::null());
         Self(command.spawn().unwrap())
     }
