@@ -183,8 +183,8 @@ async fn ext_07_failed_connect_names_the_likely_cause_and_a_fix() {
         for (url, cause, step) in [
             (closed.as_str(), "nothing listens", "start the server"),
             (&healthy.url("/wrong"), "accepts no messages at this path", "`/mcp`"),
-            (&web.url("/"), "not of an MCP server", "is that of an MCP server"),
-            (&secure, "no encryption that can be trusted", "`http://`"),
+            (&web.url("/"), "not of an MCP server", "belongs to an MCP server"),
+            (&secure, "no trusted TLS connection", "`http://`"),
         ] {
             let (message, fix) = failure(kind, url).await;
             assert!(message.contains(cause), "{kind} {url}: {message}");
